@@ -1,2 +1,2 @@
-//! x
-fn main(){}
+//! The `floodmark` program: parses the command line and calls the command.
+fn main() {}

@@ -1,1 +1,18 @@
-//! x
+//! The pure machine of floodmark: rows, event time, dedup, windows, the plan, marks, recovery decisions, the digest.
+//!
+//! Doesn't know: threads, clocks, files, networks, tokio, randomness. The same calls in the same order give the same rows, always.
+//! Everything that touches the world is in the root package; keyed state is in `floodmark-state`.
+//!
+//! ```text
+//! record bytes -> (decode) -> Rows -> dedup -> window -> rows of a sink
+//!                               |        |        |
+//!                             errors  duplicates late
+//! ```
+pub mod hash;
+pub mod ids;
+pub mod mark;
+pub mod plan;
+pub mod rows;
+pub mod schema;
+pub mod state;
+pub mod time;
