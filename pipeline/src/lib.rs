@@ -8,6 +8,7 @@
 //!                               |        |        |
 //!                             errors  duplicates late
 //! ```
+pub mod dedup;
 pub mod hash;
 pub mod ids;
 pub mod mark;
@@ -16,3 +17,4 @@ pub mod rows;
 pub mod schema;
 pub mod state;
 pub mod time;
+pub mod watermark;
