@@ -8,9 +8,12 @@
 //!                               |        |        |
 //!                             errors  duplicates late
 //! ```
+pub mod aggregate;
+pub mod bytes;
 pub mod dedup;
 pub mod hash;
 pub mod ids;
+pub mod late;
 pub mod mark;
 pub mod plan;
 pub mod rows;
@@ -18,3 +21,4 @@ pub mod schema;
 pub mod state;
 pub mod time;
 pub mod watermark;
+pub mod window;
