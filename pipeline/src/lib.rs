@@ -18,6 +18,7 @@ pub mod mark;
 pub mod plan;
 pub mod rows;
 pub mod schema;
+pub mod stamp;
 pub mod state;
 pub mod time;
 pub mod watermark;

@@ -39,6 +39,13 @@ pub(super) fn starts(time: EventTime, size: Span, slide: Span, offset: Span) -> 
     (0..).map(move |k| EventTime(last.saturating_sub(k * slide.0))).take_while(move |start| start.plus(size) > time)
 }
 
+/// How many windows hold `time`.
+pub(super) fn windows_of(time: EventTime, size: Span, slide: Span, offset: Span) -> u64 {
+    let from_offset = time.0.wrapping_sub(offset.0);
+    let first_not = from_offset.saturating_sub(size.0).div_euclid(slide.0);
+    (from_offset.div_euclid(slide.0) - first_not) as u64
+}
+
 impl HoppingTable {
     pub(super) fn add(&mut self, place: &Place<'_>, start: EventTime, end: EventTime, inputs: &Inputs) {
         let at = (place.hash, start);
@@ -102,6 +109,11 @@ impl HoppingTable {
 
     pub(super) fn open(&self) -> usize {
         self.windows.len()
+    }
+
+    /// Start of the first window to fire.
+    pub(super) fn oldest(&self) -> Option<EventTime> {
+        self.by_end.values().flatten().next().map(|at| at.1)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::late::LateRow;
 use crate::plan::{Assigner, Function, Window};
 use crate::rows::{Rows, WatermarkCause};
 use crate::schema::Schema;
-use crate::time::EventTime;
+use crate::time::{EventTime, Span};
 
 pub use output::{Fired, FiredRows};
 
@@ -52,6 +52,8 @@ pub struct Change {
 pub struct Assigned {
     pub late: Vec<LateRow>,
     pub counted: u64,
+    /// Windows of all records of the batch: what `counted` and the late rows must add up to.
+    pub windows: u64,
 }
 
 impl WindowState {
@@ -95,7 +97,18 @@ impl WindowState {
                 _ => {}
             }
         }
+        assigned.windows = self.windows_of(rows);
         assigned
+    }
+
+    fn windows_of(&self, rows: &Rows) -> u64 {
+        match self.spec.assigner {
+            Assigner::Session { .. } => rows.len() as u64,
+            Assigner::Hopping { size, slide, offset } => {
+                let of = |time: &i64| hopping::windows_of(EventTime(*time), size, slide, offset);
+                rows.side.event_time.iter().map(of).sum()
+            }
+        }
     }
 
     /// Fires every window that a watermark has passed.
@@ -135,6 +148,14 @@ impl WindowState {
         }
     }
 
+    /// Earliest event time that an open window may hold.
+    pub fn oldest(&self) -> Option<EventTime> {
+        match &self.table {
+            Table::Hopping(table) => table.oldest(),
+            Table::Session(table) => table.oldest(),
+        }
+    }
+
     pub fn fired_floor(&self) -> Option<EventTime> {
         self.fired_floor
     }
@@ -156,7 +177,7 @@ impl WindowState {
     fn met(&self, rows: &Rows, row: usize) -> (Option<EventTime>, WatermarkCause) {
         let own = rows.side.watermark(row);
         let floor = match self.spec.assigner {
-            Assigner::Hopping { .. } => self.fired_floor.map(|end| EventTime(end.0 - 1)),
+            Assigner::Hopping { .. } => self.fired_floor.map(|end| end.minus(Span(1))),
             Assigner::Session { .. } => self.fired_floor,
         };
         if floor > own { (floor, WatermarkCause::Ended) } else { (own, rows.side.cause[row]) }

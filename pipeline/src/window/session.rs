@@ -19,6 +19,8 @@ pub(super) struct SessionTable {
     keys: HashMap<KeyHash, KeySessions, FixedState>,
     /// Keys by a time at which one of their sessions may end; looked at again, and put back, when that time has come.
     by_end: BTreeMap<EventTime, Vec<KeyHash>>,
+    /// How many open sessions begin at each time.
+    starts: BTreeMap<EventTime, u32>,
     dirty: Vec<KeyHash>,
     gone: Vec<KeyHash>,
 }
@@ -45,7 +47,7 @@ impl SessionTable {
             self.by_end.entry(end).or_default().push(place.hash);
             KeySessions { key: place.key(), sessions: Vec::with_capacity(1), indexed: end, dirty: false, stored: false }
         });
-        inputs.add(place.row, of_key.session_at(time, end, inputs));
+        inputs.add(place.row, of_key.session_at(time, end, inputs, &mut self.starts));
         if end < of_key.indexed {
             // An earlier session than any before: found at its own end, and once more at the old time, where nothing may be due.
             of_key.indexed = end;
@@ -74,6 +76,7 @@ impl SessionTable {
         let due = of_key.sessions.iter().take_while(|s| s.end <= watermark).count();
         for session in of_key.sessions.drain(..due) {
             let key = of_key.key.clone();
+            forget(&mut self.starts, session.start);
             fired.push(FiredWindow { start: session.start, end: session.end, key, accs: session.accs });
         }
         match of_key.sessions.first().map(|s| s.end) {
@@ -129,6 +132,9 @@ impl SessionTable {
         cursor.end()?;
         let indexed = sessions.first().map(|s| s.end).ok_or(Damaged("a key without sessions"))?;
         self.by_end.entry(indexed).or_default().push(hash);
+        for session in &sessions {
+            *self.starts.entry(session.start).or_default() += 1;
+        }
         self.keys.insert(hash, KeySessions { key, sessions, indexed, dirty: false, stored: true });
         Ok(())
     }
@@ -136,22 +142,39 @@ impl SessionTable {
     pub(super) fn open(&self) -> usize {
         self.keys.values().map(|k| k.sessions.len()).sum()
     }
+
+    pub(super) fn oldest(&self) -> Option<EventTime> {
+        self.starts.keys().next().copied()
+    }
 }
 
 impl KeySessions {
     /// The session that [start, end) belongs to, after all that it touches have become one.
-    fn session_at(&mut self, start: EventTime, end: EventTime, inputs: &Inputs) -> &mut [Accumulator] {
+    fn session_at(
+        &mut self,
+        start: EventTime,
+        end: EventTime,
+        inputs: &Inputs,
+        starts: &mut BTreeMap<EventTime, u32>,
+    ) -> &mut [Accumulator] {
         let first = self.sessions.partition_point(|s| s.end < start);
         let touching = self.sessions[first..].iter().take_while(|s| s.start <= end).count();
         if touching == 0 {
             let accs = vec![Accumulator::default(); inputs.len()].into();
             self.sessions.insert(first, Session { start, end, accs });
+            *starts.entry(start).or_default() += 1;
+            return &mut self.sessions[first].accs;
         }
-        let merged: Vec<_> = self.sessions.drain(first + 1..first + touching.max(1)).collect();
+        let merged: Vec<_> = self.sessions.drain(first + 1..first + touching).collect();
         let session = &mut self.sessions[first];
-        session.start = session.start.min(start);
+        if start < session.start {
+            forget(starts, session.start);
+            session.start = start;
+            *starts.entry(start).or_default() += 1;
+        }
         session.end = session.end.max(end);
         for other in merged {
+            forget(starts, other.start);
             session.end = session.end.max(other.end);
             for ((acc, function), more) in session.accs.iter_mut().zip(&inputs.functions).zip(other.accs) {
                 acc.merge(*function, more);
@@ -169,6 +192,16 @@ impl KeySessions {
             value::push_accs(&mut out, &session.accs);
         }
         out
+    }
+}
+
+/// One session fewer begins at `start`.
+fn forget(starts: &mut BTreeMap<EventTime, u32>, start: EventTime) {
+    if let std::collections::btree_map::Entry::Occupied(mut count) = starts.entry(start) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 }
 

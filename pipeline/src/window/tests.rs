@@ -11,7 +11,6 @@ use crate::hash::hash_keys;
 use crate::plan::Aggregate;
 use crate::rows::{NO_WATERMARK, Side};
 use crate::schema::{Field, FieldType};
-use crate::time::Span;
 
 type Event = (&'static str, i64, Option<i64>);
 
@@ -218,7 +217,9 @@ proptest! {
             max = max.max(Some(low + jitter));
         }
         let mut straight = window(assigner);
-        let straight_late = straight.assign(&rows(&events)).late.len();
+        let assigned = straight.assign(&rows(&events));
+        let straight_late = assigned.late.len();
+        prop_assert_eq!(assigned.windows, assigned.counted + straight_late as u64);
         let fired = straight.drain();
         let mut expected = read(&straight, fired);
 
@@ -243,6 +244,6 @@ proptest! {
         expected.sort();
         prop_assert_eq!(found, expected);
         prop_assert_eq!(late, straight_late);
-        prop_assert!(stored.0.is_empty() && state.open() == 0);
+        prop_assert!(stored.0.is_empty() && state.open() == 0 && state.oldest().is_none());
     }
 }
