@@ -16,6 +16,7 @@ pub mod ids;
 pub mod late;
 pub mod mark;
 pub mod plan;
+pub mod recovery;
 pub mod rows;
 pub mod schema;
 pub mod stamp;

@@ -41,6 +41,39 @@ impl NodeCounters {
     }
 }
 
+impl NodeCounters {
+    /// In the order in which a manifest stores them; later ones are appended.
+    pub fn to_list(self) -> [u64; 9] {
+        [
+            self.records_in,
+            self.records_out,
+            self.errors,
+            self.duplicates,
+            self.cross_partition_duplicates,
+            self.late,
+            self.counted,
+            self.windows,
+            self.unknown_fields,
+        ]
+    }
+
+    /// What an older manifest doesn't hold is 0.
+    pub fn from_list(list: &[u64]) -> Self {
+        let at = |place: usize| list.get(place).copied().unwrap_or(0);
+        Self {
+            records_in: at(0),
+            records_out: at(1),
+            errors: at(2),
+            duplicates: at(3),
+            cross_partition_duplicates: at(4),
+            late: at(5),
+            counted: at(6),
+            windows: at(7),
+            unknown_fields: at(8),
+        }
+    }
+}
+
 /// A sum that doesn't close: records were lost or made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{node}: {left} = {left_value}, but {right} = {right_value}: rows were lost or made; this is a bug in floodmark, and the job stops before anything is committed")]

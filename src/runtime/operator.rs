@@ -16,8 +16,9 @@ use floodmark_pipeline::rows::Rows;
 use floodmark_pipeline::schema::Schema;
 use floodmark_pipeline::time::EventTime;
 use floodmark_pipeline::watermark::node_watermark;
-use floodmark_pipeline::window::{Fired, WindowState};
-use floodmark_state::Store;
+use floodmark_pipeline::state::{Seen, SeenIds};
+use floodmark_pipeline::window::{Change, Fired, WindowState};
+use floodmark_state::KeyedState;
 
 use super::counters::NodeCounters;
 use super::element::{CheckpointBarrier, PartitionAtCut, Watermark};
@@ -27,7 +28,10 @@ pub struct OperatorTask {
     pub node: NodeId,
     name: String,
     input: Schema,
+    max_parallelism: u16,
     kind: Kind,
+    /// It is past a barrier that the worker's other nodes haven't all passed: what it does now would belong to the next checkpoint.
+    waits: bool,
     /// One for each (edge, sender): the barrier has come by it.
     aligned: Vec<bool>,
     gathered: BTreeMap<PartitionIndex, PartitionAtCut>,
@@ -64,7 +68,9 @@ impl OperatorTask {
             node,
             name: plan.node(node).name.clone(),
             input,
+            max_parallelism: plan.max_parallelism,
             kind,
+            waits: false,
             aligned: vec![false; queues],
             gathered: BTreeMap::new(),
             watermark: None,
@@ -74,21 +80,26 @@ impl OperatorTask {
 
     /// Whether the queue may be read: its barrier hasn't come yet.
     pub fn reads(&self, queue: usize) -> bool {
-        !self.aligned[queue]
+        !self.waits && !self.aligned[queue]
+    }
+
+    /// The worker's part of the checkpoint is taken: rows behind the barrier may come.
+    pub fn resume(&mut self) {
+        self.waits = false;
     }
 
     pub fn process(
         &mut self,
         rows: Rows,
         names: &[PartitionName],
-        store: &mut Store,
+        store: &mut KeyedState,
     ) -> Result<Vec<Emitted>, WorkerError> {
         self.counters.records_in += rows.len() as u64;
         match &mut self.kind {
             Kind::Dedup(rule) => {
                 let rule = *rule;
-                let seen = store.dedup(&self.name);
-                let verdicts = judge(rule, &rows, seen).map_err(|error| self.state_error(error))?;
+                let judged = store.dedup(self.node).and_then(|mut seen| judge(rule, &rows, &mut seen));
+                let verdicts = judged.map_err(|error| self.state_error(error))?;
                 self.split(rows, &verdicts, names)
             }
             Kind::Window(state) => {
@@ -116,9 +127,10 @@ impl OperatorTask {
     pub fn cut(
         &mut self,
         drain: bool,
-        store: &mut Store,
+        store: &mut KeyedState,
     ) -> Result<(Vec<Emitted>, Arc<Vec<PartitionAtCut>>), WorkerError> {
         self.aligned.fill(false);
+        self.waits = true;
         let partitions: Vec<_> = std::mem::take(&mut self.gathered).into_values().collect();
         let live = partitions.iter().filter_map(|p| match p.watermark {
             Some(Watermark::Idle) => None,
@@ -129,9 +141,10 @@ impl OperatorTask {
         let over = drain || (!partitions.is_empty() && partitions.iter().all(|p| p.ended));
         let emitted = match &mut self.kind {
             Kind::Dedup(rule) => {
-                let expired = self.watermark.map(|w| rule.expired_through(w));
-                let flushed = store.cut_dedup(&self.name, expired);
-                flushed.map_err(|error| self.state_error(error))?;
+                if let Some(last) = self.watermark.map(|w| rule.expired_through(w)) {
+                    let expired = store.dedup(self.node).and_then(|mut seen| seen.expire(last));
+                    expired.map_err(|error| self.state_error(error))?;
+                }
                 vec![]
             }
             Kind::Window(state) => {
@@ -161,13 +174,13 @@ impl OperatorTask {
         &mut self,
         watermark: Option<EventTime>,
         fired_floor: Option<EventTime>,
-        store: &mut Store,
+        store: &mut KeyedState,
     ) -> Result<(), WorkerError> {
         self.watermark = watermark;
         let Kind::Window(state) = &mut self.kind else { return Ok(()) };
         state.set_fired_floor(fired_floor);
         let mut damaged = None;
-        let scanned = store.scan(&self.name, |key, value| {
+        let scanned = store.scan(self.node, 0..self.max_parallelism, |key, value| {
             if let Err(error) = state.load(key, value) {
                 damaged = Some(error);
             }
@@ -205,7 +218,7 @@ impl OperatorTask {
                 }),
             }
         }
-        let crossed = |d: &&(u32, floodmark_pipeline::state::Seen)| d.1.partition != rows.side.partition[d.0 as usize];
+        let crossed = |d: &&(u32, Seen)| d.1.partition != rows.side.partition[d.0 as usize];
         self.counters.cross_partition_duplicates += duplicates.iter().filter(crossed).count() as u64;
         self.counters.records_out += first.len() as u64;
         self.counters.duplicates += duplicates.len() as u64;
@@ -239,10 +252,17 @@ impl OperatorTask {
         Ok([Emitted::Batch(OutputId::MAIN, out.rows)].into_iter().chain(errors).collect())
     }
 
-    fn write_changes(&mut self, store: &mut Store) -> Result<(), WorkerError> {
+    fn write_changes(&mut self, store: &mut KeyedState) -> Result<(), WorkerError> {
         let Kind::Window(state) = &mut self.kind else { return Ok(()) };
-        let changes = state.changes();
-        store.cut_values(&self.name, changes).map_err(|error| self.state_error(error))
+        for Change { hash, key, value } in state.changes() {
+            let group = hash.key_group(self.max_parallelism);
+            let written = match value {
+                Some(value) => store.put(self.node, group, &key, &value),
+                None => store.delete(self.node, group, &key),
+            };
+            written.map_err(|error| WorkerError::State { node: self.name.clone(), error })?;
+        }
+        Ok(())
     }
 
     fn state_error(&self, error: floodmark_state::StateError) -> WorkerError {

@@ -51,8 +51,11 @@ pub enum FromWorker {
 /// What the coordinator asks of a worker.
 #[derive(Clone, Debug)]
 pub enum ToWorker {
+    /// The pipeline's table of partitions, whole.
+    Names(Vec<PartitionName>),
     /// Put a barrier into every stream now. `leaving` are the partitions that this cut leaves out of the minimum.
-    Barrier { checkpoint: CheckpointId, leaving: Vec<Leaving>, drain: bool },
+    /// Replay points before `needed` may be forgotten.
+    Barrier { checkpoint: CheckpointId, leaving: Vec<Leaving>, drain: bool, needed: Option<EventTime> },
     /// Read a partition from here on.
     Admit(Box<Admission>),
     /// Raise the fired floor of window nodes (the largest over workers).

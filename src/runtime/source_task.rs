@@ -54,6 +54,10 @@ impl SourceTask {
         Self { reader, decoder, stamping, counters: NodeCounters::default() }
     }
 
+    pub fn node(&self) -> NodeId {
+        self.stamping.node
+    }
+
     pub fn admit(&mut self, admission: Admission) -> Result<(), SourceError> {
         let Admission { partition, name, position, time, end, left, .. } = admission;
         if left.is_none() {
@@ -106,6 +110,16 @@ impl SourceTask {
             }
         }
         found
+    }
+
+    /// Drops replay points that nothing needs any more.
+    pub fn forget_before(&mut self, needed: Option<EventTime>) {
+        let Stamping { partitions, slices, .. } = &mut self.stamping;
+        if needed.is_some() {
+            partitions.values_mut().for_each(|own| {
+                own.time.replay_from(needed, *slices);
+            });
+        }
     }
 
     /// Cuts the stream: partitions named in `leaving` leave the minimum. Returns where each partition stands.
