@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, NodeId, PartitionIndex, WorkerId};
+use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, NodeId, PartitionIndex, PartitionName, WorkerId};
 use floodmark_pipeline::plan::Plan;
 
 use super::cut::{self, BrokenCut, CutPositions, NodesAtCut};
@@ -62,6 +62,8 @@ pub enum Input {
 /// Something to be done.
 #[derive(Debug)]
 pub enum Effect {
+    /// The table of partitions, whole.
+    Names(Vec<PartitionName>),
     Worker(WorkerId, ToWorker),
     AllWorkers(ToWorker),
     Publish(Box<Publication>),
@@ -79,6 +81,8 @@ pub struct Publication {
     pub manifest: Manifest,
     pub segments: Vec<(String, Vec<u8>)>,
     pub state: Vec<(WorkerId, floodmark_state::Snapshot)>,
+    /// The first checkpoint with rows that some sink still waits for, this one included.
+    pub oldest_waiting: Option<CheckpointId>,
     pub savepoint: Option<String>,
 }
 
@@ -94,13 +98,14 @@ pub enum JobError {
 #[derive(Debug)]
 pub struct Beginning {
     pub partitions: Partitions,
-    /// Counters and fired floors, in the order of the plan.
+    /// Counters to go on from, in the order of the plan.
     pub counters: Vec<NodeCounters>,
     /// Every id used so far is at most this.
     pub last_id: CheckpointId,
     pub sinks: BTreeMap<NodeId, SinkBook>,
-    /// Sinks that have left the pipeline file but not the manifest.
-    pub retired: Vec<SinkRecord>,
+    /// What the restored manifest says of the nodes.
+    pub nodes: NodesAtCut,
+    pub state_digest: u128,
 }
 
 /// What is known of one sink's epochs.
@@ -117,7 +122,7 @@ pub struct Coordinator {
     partitions: Partitions,
     since: Vec<NodeCounters>,
     sinks: BTreeMap<NodeId, SinkBook>,
-    retired: Vec<SinkRecord>,
+    state_digest: u128,
     last_id: CheckpointId,
     aligning: Option<Aligning>,
     publishing: VecDeque<CheckpointId>,
@@ -149,13 +154,13 @@ struct Ending {
 
 impl Coordinator {
     pub fn new(terms: Terms, beginning: Beginning, now_ms: u64) -> Self {
-        let Beginning { partitions, counters, last_id, sinks, retired } = beginning;
+        let Beginning { partitions, counters, last_id, sinks, nodes, state_digest } = beginning;
         Self {
             terms,
             partitions,
             since: counters,
             sinks,
-            retired,
+            state_digest,
             last_id,
             aligning: None,
             publishing: VecDeque::new(),
@@ -165,7 +170,7 @@ impl Coordinator {
             segment_bytes: BTreeMap::new(),
             paused: false,
             ending: None,
-            nodes: NodesAtCut::default(),
+            nodes,
         }
     }
 
@@ -181,9 +186,16 @@ impl Coordinator {
         &self.sinks
     }
 
+    /// The restored cut as a manifest of our own: durable before the first record is read, it carries start positions and what sinks wait for.
+    /// Its state files are those that were restored.
+    pub fn first_manifest(&mut self, now_ms: i64) -> Manifest {
+        self.last_id = self.last_id.next();
+        Manifest { created_ms: now_ms, ..self.manifest(self.last_id, self.state_digest) }
+    }
+
     /// First effects of a run: the table, and who reads what.
     pub fn begin(&mut self) -> Vec<Effect> {
-        let mut effects = vec![Effect::AllWorkers(ToWorker::Names(self.partitions.names()))];
+        let mut effects = vec![Effect::Names(self.partitions.names())];
         let all = (0..self.partitions.table.len() as u32).map(PartitionIndex);
         effects.extend(all.filter_map(|p| self.admit(p)));
         if !self.partitions.table.is_empty() && self.partitions.all_ended() {
@@ -296,7 +308,7 @@ impl Coordinator {
         let admitted = self.partitions.finish_cut(id, read, decisions);
         let mut effects = vec![];
         if joined {
-            effects.push(Effect::AllWorkers(ToWorker::Names(self.partitions.names())));
+            effects.push(Effect::Names(self.partitions.names()));
         }
         let floors = self.terms.plan.ids().zip(&self.nodes.fired_floors);
         let floors: Vec<_> = floors.filter_map(|(id, floor)| Some((id, (*floor)?))).collect();
@@ -327,7 +339,7 @@ impl Coordinator {
         let digest = parts.iter().fold(0u128, |sum, p| sum.wrapping_add(p.state.digest.sum));
         let manifest = self.manifest(id, digest);
         let state = parts.into_iter().map(|p| (p.worker, p.state)).collect();
-        Publication { manifest, segments, state, savepoint }
+        Publication { manifest, segments, state, oldest_waiting: self.oldest_waiting(), savepoint }
     }
 
     /// The manifest of what is known now; state files are added when they have been taken over.
@@ -349,7 +361,7 @@ impl Coordinator {
             nodes: self.node_records(),
             state: vec![],
             state_digest,
-            sinks: self.sinks.iter().map(record).chain(self.retired.iter().cloned()).collect(),
+            sinks: self.sinks.iter().map(record).collect(),
             decisions: self.partitions.decisions.clone(),
             settings: self.terms.settings.clone(),
             restored_from: self.terms.restored_from.clone(),
@@ -388,11 +400,16 @@ impl Coordinator {
             book.epochs.drain(..=at);
             book.base = Some(epoch);
         }
-        let waiting = self.sinks.values().filter_map(|b| b.epochs.front()).map(|e| e.epoch.checkpoint).min();
-        match waiting {
+        match self.oldest_waiting() {
             Some(first) => self.segment_bytes = self.segment_bytes.split_off(&first),
             None => self.segment_bytes.clear(),
         }
+    }
+
+    /// An epoch without rows waits for nothing.
+    fn oldest_waiting(&self) -> Option<CheckpointId> {
+        let first = |book: &SinkBook| book.epochs.iter().find(|e| e.rows() > 0).map(|e| e.epoch.checkpoint);
+        self.sinks.values().filter_map(first).min()
     }
 
     fn finished(&self) -> Option<Effect> {

@@ -385,3 +385,6 @@ fn decision_from(d: proto::Decision) -> Result<Decision, &'static str> {
         watermark: d.watermark_ms.map(EventTime),
     })
 }
+
+#[cfg(test)]
+pub mod tests;

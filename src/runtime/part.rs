@@ -51,8 +51,6 @@ pub enum FromWorker {
 /// What the coordinator asks of a worker.
 #[derive(Clone, Debug)]
 pub enum ToWorker {
-    /// The pipeline's table of partitions, whole.
-    Names(Vec<PartitionName>),
     /// Put a barrier into every stream now. `leaving` are the partitions that this cut leaves out of the minimum.
     /// Replay points before `needed` may be forgotten.
     Barrier { checkpoint: CheckpointId, leaving: Vec<Leaving>, drain: bool, needed: Option<EventTime> },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use floodmark_pipeline::hash::hash_keys;
-use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionName, WorkerId};
+use floodmark_pipeline::ids::{CheckpointId, NodeId, WorkerId};
 use floodmark_pipeline::plan::{OutputId, OutputRef};
 use floodmark_pipeline::rows::Rows;
 use floodmark_state::KeyedState;
@@ -21,6 +21,7 @@ use super::part::{FromWorker, Leaving, NodePart, Part, PartitionPart, ToWorker, 
 use super::source_task::{Polled, SourceTask};
 use super::topology::{EdgeId, Topology};
 use crate::decode::errors::error_rows;
+use crate::source::names::PartitionNames;
 
 /// How large a worker's part of the outbox may grow before a barrier must seal it.
 const UNSEALED_LIMIT_BYTES: u64 = 128 * 1024 * 1024;
@@ -46,7 +47,7 @@ pub struct Worker {
     generations: Vec<Generation>,
     outbox: Outbox,
     store: KeyedState,
-    names: Vec<PartitionName>,
+    names: PartitionNames,
     batch_rows: usize,
     paused: bool,
     asked_for_barrier: bool,
@@ -82,6 +83,7 @@ impl Worker {
         sources: Vec<SourceTask>,
         tasks: Vec<OperatorTask>,
         store: KeyedState,
+        names: PartitionNames,
         batch_rows: usize,
     ) -> Self {
         let senders = usize::from(info.workers);
@@ -99,7 +101,7 @@ impl Worker {
             generations: vec![Generation::default(); nodes],
             outbox: Outbox::default(),
             store,
-            names: vec![],
+            names,
             batch_rows,
             paused: false,
             asked_for_barrier: false,
@@ -121,7 +123,6 @@ impl Worker {
 
     pub fn command(&mut self, command: ToWorker) -> Result<(), WorkerError> {
         match command {
-            ToWorker::Names(names) => self.names = names,
             ToWorker::Barrier { checkpoint, leaving, drain, needed } => {
                 self.sources.iter_mut().for_each(|s| s.forget_before(needed));
                 self.start_barrier(checkpoint, &leaving, drain)?;
@@ -183,7 +184,7 @@ impl Worker {
             operator.next = (queue + 1) % n;
             match element {
                 Element::Rows(rows) => {
-                    let emitted = operator.task.process(rows, &self.names, &mut self.store)?;
+                    let emitted = operator.task.process(rows, &self.names.read(), &mut self.store)?;
                     let node = operator.task.node;
                     self.emit(node, emitted)?;
                 }
