@@ -31,6 +31,7 @@ pub struct Dials {
     /// Clickstream: records for each second of event time, over all partitions.
     pub event_rate: f64,
     /// Clickstream: share of late records, and the least that they are behind the newest event of their partition.
+    /// They are late for sessions, and for every window no longer than `late_by_ms` less the watermark bound.
     pub late: f64,
     pub late_by_ms: u64,
     /// Clickstream: share of records out of order, and the most that they are behind.
@@ -94,19 +95,21 @@ impl Dials {
                 allowed: "so many that events ÷ event rate stays below 140 years",
             });
         }
-        for (dial, share) in [
-            ("late", self.late),
-            ("disorder", self.disorder),
-            ("resent", self.resent),
-            ("poison", self.poison),
-        ] {
+        for (dial, share) in
+            [("late", self.late), ("disorder", self.disorder), ("resent", self.resent), ("poison", self.poison)]
+        {
             within(dial, share, 0.0..=1.0, "0 to 1, or 0% to 100%")?;
         }
         if self.faults() > most_faults() {
             return Err(WorkloadError::TooManyFaults { faults: self.faults() });
         }
         within("late-by", self.late_by_ms, WATERMARK_BOUND_MS..=YEAR_MS, "5s (the watermark bound) to 365d")?;
-        within("disorder-within", self.disorder_within_ms, 1..=WATERMARK_BOUND_MS - 1, "1ms to 4999ms (below the watermark bound of 5s)")
+        within(
+            "disorder-within",
+            self.disorder_within_ms,
+            1..=WATERMARK_BOUND_MS - 1,
+            "1ms to 4999ms (below the watermark bound of 5s)",
+        )
     }
 
     fn check_base_time(&self) -> Result<(), WorkloadError> {

@@ -97,11 +97,7 @@ pub enum WorkloadName {
 }
 
 impl WorkloadName {
-    pub const ALL: [WorkloadName; 3] = [
-        WorkloadName::Clickstream,
-        WorkloadName::Roster,
-        WorkloadName::Orders,
-    ];
+    pub const ALL: [WorkloadName; 3] = [WorkloadName::Clickstream, WorkloadName::Roster, WorkloadName::Orders];
 
     pub fn as_str(self) -> &'static str {
         match self {

@@ -45,12 +45,7 @@ impl Orders {
                 amount_cents: LEAST_AMOUNT_CENTS + random.range_below(AMOUNTS),
             })
             .collect();
-        Ok(Orders {
-            seed: dials.seed,
-            partitions: dials.partitions,
-            draws,
-            placement: Placement::default(),
-        })
+        Ok(Orders { seed: dials.seed, partitions: dials.partitions, draws, placement: Placement::default() })
     }
 }
 

@@ -13,21 +13,13 @@ use super::{Fate, Record, Workload};
 
 const SALT: &str = "roster-ingest-guarantees/v1";
 const SOURCES: [&str; 4] = ["payer_feed", "license_board", "site_scrape", "clearinghouse"];
-const FIRST_NAMES: [&str; 8] =
-    ["robert", "katherine", "james", "maria", "david", "linda", "michael", "susan"];
-const LAST_NAMES: [&str; 8] =
-    ["nguyen", "patel", "okafor", "hernandez", "kowalski", "silva", "andersson", "yamamoto"];
+const FIRST_NAMES: [&str; 8] = ["robert", "katherine", "james", "maria", "david", "linda", "michael", "susan"];
+const LAST_NAMES: [&str; 8] = ["nguyen", "patel", "okafor", "hernandez", "kowalski", "silva", "andersson", "yamamoto"];
 const CREDENTIALS: [&str; 4] = ["MD", "DO", "NP", "PA"];
 const CITIES: [&str; 6] = ["austin", "dallas", "houston", "san_diego", "brooklyn", "tampa"];
 const STATES: [&str; 6] = ["TX", "CA", "NY", "FL", "IL", "WA"];
-const SPECIALTIES: [&str; 6] = [
-    "family_medicine",
-    "cardiology",
-    "dermatology",
-    "pediatrics",
-    "orthopedics",
-    "psychiatry",
-];
+const SPECIALTIES: [&str; 6] =
+    ["family_medicine", "cardiology", "dermatology", "pediatrics", "orthopedics", "psychiatry"];
 const NETWORK_STATUSES: [&str; 3] = ["in_network", "out_of_network", "pending"];
 
 pub struct Roster {
@@ -175,9 +167,7 @@ mod tests {
 
     #[test]
     fn partitions_fill_as_on_the_published_topics() {
-        for (events, expected) in
-            [(6_000, [1552, 1500, 1490, 1458]), (12_000, [3098, 3005, 3009, 2888])]
-        {
+        for (events, expected) in [(6_000, [1552, 1500, 1490, 1458]), (12_000, [3098, 3005, 3009, 2888])] {
             let mut counts = [0; 4];
             each(&roster(events, 2_000), |record| counts[record.partition as usize] += 1);
             assert_eq!(counts, expected);

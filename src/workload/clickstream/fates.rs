@@ -80,9 +80,7 @@ impl Fates {
             Fate::OnTime | Fate::Poison(_) => self.steady_ms(partition, offset),
             Fate::OutOfOrder => newest() - 1 - within(self.disorder_within_ms),
             Fate::Late => newest() - self.late_by_ms as i64 - within(self.late_by_ms),
-            Fate::Resent { original } => {
-                self.time_ms(partition, original, self.fate(partition, original))
-            }
+            Fate::Resent { original } => self.time_ms(partition, original, self.fate(partition, original)),
         }
     }
 
@@ -113,9 +111,7 @@ impl Fates {
         let since_anchor = offset % ANCHOR_EVERY;
         let back = 1 + redraw(self.draw(partition, offset), Purpose::Original) % since_anchor;
         let anchor = offset - since_anchor;
-        let repeated = |&offset: &u64| {
-            matches!(self.kind(partition, offset), Kind::OnTime | Kind::OutOfOrder)
-        };
+        let repeated = |&offset: &u64| matches!(self.kind(partition, offset), Kind::OnTime | Kind::OutOfOrder);
         let candidate = (anchor..=offset - back).rev().find(repeated).unwrap_or(anchor);
         let time = self.time_ms(partition, candidate, self.fate(partition, candidate));
         let newest = self.newest_before(partition, offset).unwrap_or(self.base_time_ms);
@@ -158,10 +154,7 @@ impl Odds {
             return Kind::Resent;
         }
         let ends = self.poison.iter().zip(Poison::ALL);
-        ends.filter(|(end, _)| draw < **end)
-            .map(|(_, poison)| Kind::Poison(poison))
-            .next()
-            .unwrap_or(Kind::OnTime)
+        ends.filter(|(end, _)| draw < **end).map(|(_, poison)| Kind::Poison(poison)).next().unwrap_or(Kind::OnTime)
     }
 }
 

@@ -65,12 +65,10 @@ impl Identities {
         let (blocks, _) = id[..FITTED].as_chunks::<4>();
         let start = partitioner::start(LENGTH);
         let before = blocks.iter().fold(start, |h, block| partitioner::absorb(h, *block));
-        (0..FITTED_VALUES)
-            .map(|tried| hex4(first.wrapping_add(tried) as u16))
-            .find(|digits| {
-                let hash = partitioner::finish(partitioner::absorb(before, *digits));
-                partitioner::to_partition(hash, self.partitions) == partition
-            })
+        (0..FITTED_VALUES).map(|tried| hex4(first.wrapping_add(tried) as u16)).find(|digits| {
+            let hash = partitioner::finish(partitioner::absorb(before, *digits));
+            partitioner::to_partition(hash, self.partitions) == partition
+        })
     }
 }
 

@@ -111,9 +111,7 @@ impl Workload for Clickstream {
     }
 
     fn index_of(&self, partition: u32, offset: u64) -> Option<u64> {
-        let index = offset
-            .checked_mul(u64::from(self.partitions))?
-            .checked_add(u64::from(partition))?;
+        let index = offset.checked_mul(u64::from(self.partitions))?.checked_add(u64::from(partition))?;
         (partition < self.partitions && index < self.events).then_some(index)
     }
 

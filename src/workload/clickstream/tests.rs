@@ -167,8 +167,7 @@ fn the_expected_events_are_those_in_the_log() {
     let clicks = Clickstream::new(&heavy()).unwrap();
     let expected: HashMap<String, i64> =
         clicks.events().map(|event| (event.event_id.to_string(), event.event_time_ms)).collect();
-    let read: HashMap<String, i64> =
-        log(&heavy()).iter().filter_map(|record| decode(&record.value)).collect();
+    let read: HashMap<String, i64> = log(&heavy()).iter().filter_map(|record| decode(&record.value)).collect();
     assert_eq!(read, expected);
 }
 
@@ -184,9 +183,7 @@ fn each_kind_of_poison_is_what_its_name_says() {
         let says = match poison {
             Poison::EmptyValue => record.value.is_empty(),
             Poison::BadJson => json.is_err() && text.starts_with(r#"{"event_id":""#),
-            Poison::InvalidUtf8 => {
-                json.is_err() && record.value.iter().filter(|byte| **byte == 0xff).count() == 1
-            }
+            Poison::InvalidUtf8 => json.is_err() && record.value.iter().filter(|byte| **byte == 0xff).count() == 1,
             Poison::MissingField => json.unwrap().get("event_time_ms").is_none(),
             Poison::NullInRequired => json.unwrap()["event_id"].is_null(),
             Poison::WrongType => json.unwrap()["event_time_ms"] == "soon",

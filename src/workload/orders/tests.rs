@@ -61,9 +61,7 @@ fn the_update_sweep_gives_its_published_digest() {
 
 #[test]
 fn partitions_fill_as_on_the_published_topics() {
-    for (events, expected) in
-        [(36, [9, 15, 12]), (120, [35, 35, 50]), (100_000, [33_381, 33_088, 33_531])]
-    {
+    for (events, expected) in [(36, [9, 15, 12]), (120, [35, 35, 50]), (100_000, [33_381, 33_088, 33_531])] {
         let orders = orders(305, events, 3);
         let mut counts = [0; 3];
         (0..events).for_each(|index| counts[orders.partition_of(index) as usize] += 1);
