@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 pub mod decode;
 pub mod file;
+pub mod generator;
 pub mod sink;
 pub mod source;
 pub mod store;

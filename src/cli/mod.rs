@@ -3,4 +3,5 @@
 //! Doesn't know: how the engine works; a command turns arguments into calls.
 //! Tested: with each command.
 pub mod generate;
+pub mod preview;
 pub mod units;

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +6,7 @@ use floodmark_pipeline::ids::PartitionIndex;
 
 use super::FileLog;
 use crate::config::model::{End, FileConfig, Start};
-use crate::source::{Log, PartitionInfo, Position, Reader, SourceError};
+use crate::source::{Log, Position, Reader, SourceError};
 
 /// A folder of files, and what was read of it.
 struct Folder {
@@ -41,17 +40,9 @@ impl Folder {
         file.write_all(&compressed(Path::new(name), text.as_bytes())).unwrap();
     }
 
-    async fn partitions(&self) -> Vec<PartitionInfo> {
-        self.log.partitions().await.unwrap()
-    }
-
-    async fn start(&self, start: Start) -> Result<Vec<Position>, SourceError> {
-        self.log.resolve_start(&start, &self.partitions().await).await
-    }
-
     /// A reader of all files from `from` on (their beginning where there is none) to `end`.
     async fn reader(&self, from: &[Position], end: End) -> Result<Box<dyn Reader>, SourceError> {
-        let infos = self.partitions().await;
+        let infos = self.log.partitions().await?;
         let ends = self.log.resolve_end(&end, &infos).await?;
         let mut reader = self.log.reader()?;
         for (at, (info, end)) in infos.iter().zip(ends).enumerate() {
@@ -237,28 +228,12 @@ async fn more_files_than_may_be_open_are_all_read() {
 }
 
 #[tokio::test]
-async fn a_start_is_a_line_with_what_stands_before_it() {
-    let folder = Folder::with(&[("a.gz", &numbered(0..10)), ("b", "x\ny\nunfinished")]);
-    let latest = folder.start(Start::Latest).await.unwrap();
-    assert_eq!(latest.iter().map(|p| p.offset).collect::<Vec<_>>(), [10, 2]);
-    let mut reader = folder.reader(&latest, End::Latest).await.unwrap();
-    assert_eq!(drain(&mut *reader, 10), [(1, 2, "unfinished".to_owned())]);
-    let third = Start::Offsets(BTreeMap::from([(("a.gz".to_owned(), 0), 3)]));
-    let mut reader = folder.reader(&folder.start(third).await.unwrap(), End::Latest).await.unwrap();
-    assert_eq!(drain(&mut *reader, 100).len(), 7 + 3);
-    let beyond = Start::Offsets(BTreeMap::from([(("b".to_owned(), 0), 9)]));
-    let error = folder.start(beyond).await.unwrap_err().to_string();
-    assert!(error.contains("offset 9 is beyond the log's end 2"), "{error}");
-    assert!(matches!(folder.start(Start::TimestampMs(0)).await, Err(SourceError::Setting(_))));
-}
-
-#[tokio::test]
-async fn an_end_may_be_a_line_of_a_plain_file() {
-    let folder = Folder::with(&[("a", &numbered(0..10)), ("b", &numbered(0..3))]);
-    let end = End::Offsets(BTreeMap::from([(("a".to_owned(), 0), 4)]));
-    let mut reader = folder.reader(&[], end).await.unwrap();
-    assert_eq!(drain(&mut *reader, 100).len(), 4 + 3);
-    assert!(ended(&*reader, 0));
+async fn a_file_begins_at_its_first_line_only() {
+    let folder = Folder::with(&[("a", "one\n")]);
+    let infos = folder.log.partitions().await.unwrap();
+    let start = folder.log.resolve_start(&Start::Latest, &infos).await;
+    assert_eq!(start.unwrap_err().to_string(), "files are read from their first line: use `start = \"earliest\"`");
+    assert!(matches!(folder.log.resolve_end(&End::TimestampMs(0), &infos).await, Err(SourceError::Setting(_))));
 }
 
 #[tokio::test]

@@ -25,4 +25,9 @@ impl PartitionNames {
         let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
         names.get(index.0 as usize).cloned()
     }
+
+    pub fn indexes(&self) -> impl Iterator<Item = PartitionIndex> + use<> {
+        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (0..names.len() as u32).map(PartitionIndex)
+    }
 }
