@@ -42,7 +42,9 @@ fn payloads(page: &str) -> Vec<Vec<u8>> {
 fn decode(c: &mut Criterion) {
     let mut group = c.benchmark_group("decode");
     group.throughput(Throughput::Elements(RECORDS as u64));
-    for (name, page) in [("7_fields_200_bytes", "/products/17/red-shoes"), ("with_an_escape", r"/products/17/red\/shoes")] {
+    for (name, page) in
+        [("7_fields_200_bytes", "/products/17/red-shoes"), ("with_an_escape", r"/products/17/red\/shoes")]
+    {
         let payloads = payloads(page);
         let records: Vec<_> = payloads.iter().map(|p| RawRecord { payload: Some(p), ..Default::default() }).collect();
         group.bench_function(name, |b| {

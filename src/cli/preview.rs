@@ -42,7 +42,7 @@ pub fn preview(
         if sources.len() > 1 {
             writeln!(errors, "source {name}:")?;
         }
-        let log = log_for(name, config)?;
+        let log = log_for("preview", name, config)?;
         let names = PartitionNames::default();
         let reader = runtime.block_on(open(log.as_ref(), config, &names))?;
         show(reader, config, &names, limit, rows, errors)?;

@@ -144,7 +144,13 @@ impl Node {
     }
 
     /// Takes the value of one of the children.
-    fn take<'a>(&mut self, index: usize, value: Slot<'a>, found: &mut Found<'a>, keep_unknown: bool) -> sonic_rs::Result<()> {
+    fn take<'a>(
+        &mut self,
+        index: usize,
+        value: Slot<'a>,
+        found: &mut Found<'a>,
+        keep_unknown: bool,
+    ) -> sonic_rs::Result<()> {
         let child = &mut self.children[index];
         if let Some(node) = &mut child.node {
             let object = matches!(value, Slot::Text(text) if text.starts_with('{'));

@@ -21,7 +21,10 @@ pub fn rows(records: &[BadRecord], names: &PartitionNames) -> Result<RecordBatch
     let (mut reason, mut detail) = (StringBuilder::new(), StringBuilder::new());
     for record in records {
         let name = names.get(record.partition).ok_or_else(|| {
-            ArrowError::InvalidArgumentError(format!("partition {} is not in the table of partitions", record.partition.0))
+            ArrowError::InvalidArgumentError(format!(
+                "partition {} is not in the table of partitions",
+                record.partition.0
+            ))
         })?;
         topic.append_value(&name.topic);
         partition.push(name.partition);
@@ -46,9 +49,9 @@ pub fn rows(records: &[BadRecord], names: &PartitionNames) -> Result<RecordBatch
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::TimestampMicrosecondType;
-    use arrow_array::Array;
     use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 
     use super::*;

@@ -42,7 +42,8 @@ impl Listing {
         let mut paths = vec![];
         let path = Path::new(&self.pattern);
         if self.is_glob {
-            let found = glob::glob(&self.pattern).map_err(|e| SourceError::Setting(format!("{}: {e}", self.pattern)))?;
+            let found =
+                glob::glob(&self.pattern).map_err(|e| SourceError::Setting(format!("{}: {e}", self.pattern)))?;
             for path in found {
                 let path = path.map_err(|e| file_error(e.path(), io::Error::other(e.error().to_string())))?;
                 if path.is_file() && !self.is_hidden(&path) {

@@ -133,7 +133,10 @@ async fn compressed_files_are_read_as_plain_ones() {
         let mut reader = folder.reader(&[], End::Latest).await.unwrap();
         let read = drain(&mut *reader, 1_000);
         assert_eq!(read.len(), 50_001, "{name}");
-        assert!(read.iter().enumerate().all(|(i, r)| (r.1, r.2.as_str()) == (i as i64, &format!("line {i}"))), "{name}");
+        assert!(
+            read.iter().enumerate().all(|(i, r)| (r.1, r.2.as_str()) == (i as i64, &format!("line {i}"))),
+            "{name}"
+        );
         assert!(ended(&*reader, 0), "{name}");
     }
 }

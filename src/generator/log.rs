@@ -42,11 +42,7 @@ impl Log for GeneratorLog {
     async fn partitions(&self) -> Result<Vec<PartitionInfo>, SourceError> {
         let identity = self.identity()?;
         let partition = |number: u32| PartitionInfo {
-            name: PartitionName {
-                source: self.source.clone(),
-                topic: self.name.to_string(),
-                partition: number as i32,
-            },
+            name: PartitionName { source: self.source.clone(), topic: self.name.to_string(), partition: number as i32 },
             identity: identity.clone(),
             start: 0,
             end: end_of(self.workload.as_ref(), number) as i64,

@@ -87,7 +87,8 @@ impl Reader for GeneratorReader {
             *next = turn + 1;
             let partition = &mut partitions[turn];
             let due = partition.due(max_records - taken, *rate);
-            let indexes = (0..due as i64).map_while(|i| workload.index_of(partition.number, (partition.offset + i) as u64));
+            let indexes =
+                (0..due as i64).map_while(|i| workload.index_of(partition.number, (partition.offset + i) as u64));
             let mut made = 0;
             for index in indexes {
                 if made == records.len() {

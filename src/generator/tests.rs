@@ -103,7 +103,10 @@ async fn other_dials_are_another_log_but_more_events_are_not() {
 
 #[tokio::test]
 async fn what_no_dial_knows_is_refused() {
-    assert!(refusal("clickstream", &[("evnts", "5")]).starts_with("source `events`: a generator has no `evnts`; allowed: events, rate"));
+    assert!(
+        refusal("clickstream", &[("evnts", "5")])
+            .starts_with("source `events`: a generator has no `evnts`; allowed: events, rate")
+    );
     assert!(refusal("clickstream", &[("seed", "x")]).ends_with("`seed`: `x` is not a whole number"));
     assert!(refusal("clickstream", &[("late", "many")]).contains("`late`: `many` is not a share"));
     assert!(refusal("clicks", &[]).ends_with("unknown workload `clicks`; there are: clickstream, roster, orders"));

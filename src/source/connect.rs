@@ -11,10 +11,10 @@ use crate::decode::json::JsonDecoder;
 use crate::file::FileLog;
 use crate::generator::GeneratorLog;
 
-pub fn log_for(source: &str, config: &SourceConfig) -> Result<Arc<dyn Log>, SourceError> {
+pub fn log_for(pipeline: &str, source: &str, config: &SourceConfig) -> Result<Arc<dyn Log>, SourceError> {
     Ok(match &config.connector {
         SourceConnector::Kafka(_) => {
-            return Err(SourceError::Setting(format!("source `{source}`: this build reads no Kafka")));
+            return Err(SourceError::Setting(format!("{pipeline}: source `{source}`: this build reads no Kafka")));
         }
         SourceConnector::File(file) => Arc::new(FileLog::new(source, file)),
         SourceConnector::Generator(generator) => Arc::new(GeneratorLog::new(source, generator)?),

@@ -61,8 +61,11 @@ fn decode_records(format: &JsonFormat, records: &[RawRecord<'_>]) -> Tried {
 }
 
 fn decode(format: &JsonFormat, payloads: &[&[u8]]) -> Tried {
-    let records: Vec<_> =
-        payloads.iter().zip(0..).map(|(p, offset)| RawRecord { offset, payload: Some(p), ..Default::default() }).collect();
+    let records: Vec<_> = payloads
+        .iter()
+        .zip(0..)
+        .map(|(p, offset)| RawRecord { offset, payload: Some(p), ..Default::default() })
+        .collect();
     decode_records(format, &records)
 }
 
@@ -95,7 +98,10 @@ fn fields_are_found_whatever_their_order_and_company() {
     assert!(result.errors.is_empty(), "{:?}", result.errors);
     assert_eq!(result.string("id"), ["a", "b", "c", "d", "e"].map(Some));
     assert_eq!(result.int64("price"), [Some(1), Some(2), Some(3), None, None]);
-    assert_eq!(result.rows["time"].as_primitive::<TimestampMicrosecondType>().values(), &[5_000, 6_000, 7_000, 8_000, 9_000]);
+    assert_eq!(
+        result.rows["time"].as_primitive::<TimestampMicrosecondType>().values(),
+        &[5_000, 6_000, 7_000, 8_000, 9_000]
+    );
     assert_eq!(result.unknown_fields, 1);
 }
 
@@ -262,7 +268,8 @@ fn a_null_of_each_type_is_taken_back_with_its_record() {
     ];
     let mut fields: Vec<_> = types.iter().map(|ty| SchemaField::nullable(ty.to_string(), *ty)).collect();
     fields.push(SchemaField::required("last", FieldType::Int64));
-    let result = decode(&format(fields), &[br#"{"last":1}"#, br#"{"bool":true,"binary":"AAE="}"#, br#"{"bool":true,"last":2}"#]);
+    let result =
+        decode(&format(fields), &[br#"{"last":1}"#, br#"{"bool":true,"binary":"AAE="}"#, br#"{"bool":true,"last":2}"#]);
     assert_eq!(result.int64("last"), [Some(1), Some(2)]);
     assert_eq!(result.rows["bool"].as_boolean().iter().collect::<Vec<_>>(), [None, Some(true)]);
     assert_eq!(result.rows["binary"].null_count(), 2);
@@ -279,15 +286,17 @@ fn metadata_are_fields_like_the_others() {
         (SchemaField::nullable("trace", FieldType::Binary), Origin::Header("trace".into())),
     ]);
     let headers: &[(&str, Option<&[u8]>)] = &[("trace", Some(b"1")), ("other", Some(b"x")), ("trace", Some(b"2"))];
-    let full =
-        RawRecord { offset: 9, payload: Some(b"{}"), key: Some(b"k"), timestamp_ms: Some(3), headers };
+    let full = RawRecord { offset: 9, payload: Some(b"{}"), key: Some(b"k"), timestamp_ms: Some(3), headers };
     let bare = RawRecord { offset: 10, payload: Some(b"{}"), ..Default::default() };
     let bad_key = RawRecord { offset: 11, key: Some(b"\xff"), ..bare };
     let result = decode_records(&format, &[full, bare, bad_key]);
     assert_eq!(result.string("topic"), [Some("clicks"); 2]);
     assert_eq!(result.rows["partition"].as_primitive::<Int32Type>().values(), &[5, 5]);
     assert_eq!(result.int64("offset"), [Some(9), Some(10)]);
-    assert_eq!(result.rows["logged"].as_primitive::<TimestampMicrosecondType>().iter().collect::<Vec<_>>(), [Some(3_000), None]);
+    assert_eq!(
+        result.rows["logged"].as_primitive::<TimestampMicrosecondType>().iter().collect::<Vec<_>>(),
+        [Some(3_000), None]
+    );
     assert_eq!(result.string("key"), [Some("k"), None]);
     assert_eq!(result.rows["trace"].as_binary::<i32>().iter().collect::<Vec<_>>(), [Some(&b"2"[..]), None]);
     assert_eq!(result.reasons(), [reason::UTF8]);
