@@ -50,8 +50,8 @@ struct Slot {
     next: i64,
     end: Option<i64>,
     paused: bool,
-    /// The log refused to be read at `next`: to be looked into.
-    refused: bool,
+    /// The brokers refuse to read on, and what librdkafka said of it: to be looked into.
+    refused: Option<String>,
 }
 
 impl KafkaReader {
@@ -96,9 +96,6 @@ impl KafkaReader {
             }
         }
         self.first = (self.first + 1) % count.max(1);
-        if handed_out > 0 {
-            self.consumer.context().answered();
-        }
         Ok(handed_out)
     }
 
@@ -117,18 +114,16 @@ impl KafkaReader {
         Ok(())
     }
 
-    /// Says by name why a partition can't be read on, or begins it anew at the same offset where the log has it after all (a follower that was behind).
-    fn look_into_refusals(&mut self) -> Result<(), SourceError> {
-        for slot in self.slots.iter_mut().filter(|slot| slot.refused) {
+    /// Says by name why a partition can't be read on. A log that was cut back and has grown again is refused too: it holds other records.
+    fn look_into_refusals(&self) -> Result<(), SourceError> {
+        for slot in &self.slots {
+            let Some(reason) = &slot.refused else { continue };
             let bounds = self.consumer.fetch_watermarks(&slot.name.topic, slot.name.partition, BOUNDS_WAIT);
-            let Ok((start, end)) = bounds else {
-                // The brokers are away just now: the watch tells it, and the next poll asks again.
-                return Ok(());
-            };
-            check::bounds(&slot.name, slot.next, start, end)?;
-            slot.queue = None;
-            self.consumer.incremental_unassign(&slot.at(Offset::Invalid)?).map_err(library)?;
-            slot.open(&self.consumer)?;
+            // Without an answer the brokers are away just now: the watch tells it, and the next poll asks again.
+            if let Ok((start, end)) = bounds {
+                check::bounds(&slot.name, slot.next, start, end)?;
+                return Err(slot.record_error(slot.next, reason.clone()));
+            }
         }
         Ok(())
     }
@@ -146,7 +141,7 @@ impl Reader for KafkaReader {
             return Err(SourceError::Setting(format!("{name}: assigned to this reader already")));
         }
         let mut slot =
-            Slot { partition, name: name.clone(), queue: None, next: from.offset, end, paused: false, refused: false };
+            Slot { partition, name: name.clone(), queue: None, next: from.offset, end, paused: false, refused: None };
         if !slot.ended() {
             slot.open(&self.consumer)?;
         }
@@ -185,7 +180,7 @@ impl Reader for KafkaReader {
 
 impl Slot {
     fn readable(&self) -> bool {
-        self.queue.is_some() && !self.paused && !self.refused
+        self.queue.is_some() && !self.paused && self.refused.is_none()
     }
 
     fn ended(&self) -> bool {
@@ -202,7 +197,6 @@ impl Slot {
     fn open(&mut self, consumer: &Arc<BaseConsumer<Watch>>) -> Result<(), SourceError> {
         let queue = PartitionQueue::open(consumer, &self.name.topic, self.name.partition);
         self.queue = Some(queue.ok_or_else(|| SourceError::Setting(format!("{}: no topic's name", self.name)))?);
-        self.refused = false;
         consumer.incremental_assign(&self.at(Offset::Offset(self.next))?).map_err(library)
     }
 
@@ -242,7 +236,7 @@ impl Slot {
                     headers: bounds.get(row..row + 2).map_or(&[], |bounds| &headers[bounds[0]..bounds[1]]),
                 });
             }
-            if outcome.is_err() || self.refused {
+            if outcome.is_err() || self.refused.is_some() {
                 break;
             }
         }
@@ -258,7 +252,7 @@ impl Slot {
     fn event(&mut self, code: RDKafkaErrorCode, text: String, offset: i64) -> Result<(), SourceError> {
         match code {
             RDKafkaErrorCode::PartitionEOF => self.pass(offset),
-            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => self.refused = true,
+            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => self.refused = Some(text),
             // These records would be passed over.
             RDKafkaErrorCode::BadMessage
             | RDKafkaErrorCode::InvalidMessage
