@@ -6,6 +6,7 @@ pub mod config;
 pub mod decode;
 pub mod file;
 pub mod generator;
+pub mod kafka;
 pub mod sink;
 pub mod source;
 pub mod store;

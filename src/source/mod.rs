@@ -4,6 +4,7 @@
 //! Doesn't know: schemas, event time, checkpoints. Keeps: a record is handed out once for each assignment, in offset order within its partition.
 pub mod connect;
 pub mod names;
+pub mod check;
 
 use async_trait::async_trait;
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
@@ -96,6 +97,11 @@ pub trait Reader: Send {
 
     /// Where each assigned partition stands after the last [`poll`](Self::poll).
     fn progress(&self, partition: PartitionIndex) -> Option<Progress>;
+
+    /// Why nothing may come though there is something to read; it passes by itself. For people: what is wrong, without since when.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What can go wrong with a log, by what the user must do.
