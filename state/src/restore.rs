@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 use std::path::Path;
 
+use floodmark_pipeline::hash::KeyHash;
 use floodmark_pipeline::ids::NodeId;
 use floodmark_pipeline::state::Bucket;
 
@@ -101,7 +102,7 @@ impl KeyedState {
         while let Some((entry, bucket)) = merge.next()? {
             // Entries of one id come newest first; the others were replaced long ago.
             if last.replace(entry.id) != Some(entry.id) {
-                out.push(bucket, entry)?;
+                out.push(bucket, entry);
                 if out.entries >= room {
                     out.write()?;
                 }
@@ -182,7 +183,7 @@ impl<'a> Merge<'a> {
             return Ok(None);
         };
         self.advance(scan, bucket)?;
-        Ok(Some((IdEntry { id: floodmark_pipeline::hash::KeyHash(id), partition, offset }, bucket)))
+        Ok(Some((IdEntry { id: KeyHash(id), partition, offset }, bucket)))
     }
 }
 
@@ -196,11 +197,10 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    fn push(&mut self, bucket: Bucket, entry: IdEntry) -> Result<(), StateError> {
+    fn push(&mut self, bucket: Bucket, entry: IdEntry) {
         self.node.count_written(bucket, entry);
         self.runs.entry(bucket).or_default().push(entry);
         self.entries += 1;
-        Ok(())
     }
 
     fn write(&mut self) -> Result<(), StateError> {
@@ -213,8 +213,8 @@ impl Runs<'_> {
 }
 
 fn bring_store(store: &OldStore, folder: &Path) -> Result<(), StateError> {
-    let files = store.files.iter().filter(|file| file.name != STATE_FILE);
-    files.into_iter().try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
+    let mut working = store.files.iter().filter(|file| file.name != STATE_FILE);
+    working.try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
 }
 
 /// Every key group that is asked for must be in an old store: a lost one would make duplicates unseen.

@@ -116,7 +116,7 @@ impl ValuesNode {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), StateError> {
         let mut hashes = self.hashes.is_none().then(HashMap::default);
-        for entry in self.stored(key_groups.clone(), backend)? {
+        for entry in self.stored(key_groups, backend)? {
             let (key, value) = entry?;
             if let Some(hashes) = &mut hashes {
                 hashes.insert(xxh3_128(&key), self.seed.of_value(&key, &value));

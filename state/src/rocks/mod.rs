@@ -60,9 +60,8 @@ impl RocksBackend {
         Ok(Self { db, folder, runs, cache, options, families, next_run: 0 })
     }
 
-    fn failed(&self, doing: &'static str) -> impl Fn(rocksdb::Error) -> StateError {
-        let folder = self.folder.clone();
-        move |e| StateError::rocks(doing, &folder, &e)
+    fn failed(&self, doing: &'static str, error: &rocksdb::Error) -> StateError {
+        StateError::rocks(doing, &self.folder, error)
     }
 
     fn handle(&self, family: &Family) -> Result<&ColumnFamily, StateError> {
@@ -77,7 +76,8 @@ impl RocksBackend {
         fill: impl FnOnce(&mut SstFileWriter<'_>) -> Result<(), rocksdb::Error>,
     ) -> Result<(), StateError> {
         if self.families.insert(family.clone()) {
-            self.db.create_cf(name(family), self.options.of(family)).map_err(self.failed("adding a family to"))?;
+            let made = self.db.create_cf(name(family), self.options.of(family));
+            made.map_err(|e| self.failed("adding a family to", &e))?;
         }
         let path = self.runs.join(format!("{}.sst", self.next_run));
         self.next_run += 1;
@@ -88,8 +88,8 @@ impl RocksBackend {
         let mut by_link = IngestExternalFileOptions::default();
         by_link.set_move_files(true);
         let handle = self.handle(family)?;
-        let failed = self.failed("taking a run into");
-        self.db.ingest_external_file_cf_opts(handle, &by_link, vec![&path]).map_err(&failed)?;
+        let taken = self.db.ingest_external_file_cf_opts(handle, &by_link, vec![&path]);
+        taken.map_err(|e| self.failed("taking a run into", &e))?;
         if self.number("rocksdb.num-files-at-level0", handle)? > MOST_RUNS {
             self.db.compact_range_cf(handle, None::<&[u8]>, None::<&[u8]>);
         }
@@ -97,7 +97,7 @@ impl RocksBackend {
     }
 
     fn number(&self, property: &str, handle: &ColumnFamily) -> Result<u64, StateError> {
-        let value = self.db.property_int_value_cf(handle, property).map_err(self.failed("asking"))?;
+        let value = self.db.property_int_value_cf(handle, property).map_err(|e| self.failed("asking", &e))?;
         Ok(value.unwrap_or(0))
     }
 
@@ -138,7 +138,7 @@ impl Backend for RocksBackend {
         let keys: Vec<[u8; 16]> = ids.iter().map(|id| id.0.to_be_bytes()).collect();
         let values = self.db.batched_multi_get_cf(self.handle(family)?, &keys, true);
         for (id, value) in ids.iter().zip(values) {
-            if let Some(place) = value.map_err(self.failed("reading"))? {
+            if let Some(place) = value.map_err(|e| self.failed("reading", &e))? {
                 found(self.entry(*id, &place)?);
             }
         }
@@ -155,8 +155,8 @@ impl Backend for RocksBackend {
         }
         let end = range.end().0.checked_add(1).map(|end| end.to_be_bytes().to_vec());
         let scan = self.scan(family, &range.start().0.to_be_bytes(), end)?;
-        Ok(Box::new(scan.map(|entry| {
-            let (id, place) = entry.map_err(self.failed("scanning"))?;
+        Ok(Box::new(scan.map(move |entry| {
+            let (id, place) = entry.map_err(|e| self.failed("scanning", &e))?;
             let id =
                 <[u8; 16]>::try_from(&*id).map_err(|_| StateError::damaged(&self.folder, "an id isn't 16 bytes"))?;
             self.entry(KeyHash(u128::from_be_bytes(id)), &place)
@@ -181,8 +181,8 @@ impl Backend for RocksBackend {
         }
         let end = key_groups.end.to_be_bytes().to_vec();
         let scan = self.scan(family, &key_groups.start.to_be_bytes(), Some(end))?;
-        Ok(Box::new(scan.map(|entry| {
-            let (key, value) = entry.map_err(self.failed("scanning"))?;
+        Ok(Box::new(scan.map(move |entry| {
+            let (key, value) = entry.map_err(|e| self.failed("scanning", &e))?;
             Ok((key.into_vec(), value.into_vec()))
         })))
     }
@@ -191,8 +191,7 @@ impl Backend for RocksBackend {
         if !self.families.remove(family) {
             return Ok(());
         }
-        let failed = self.failed("dropping a family of");
-        self.db.drop_cf(&name(family)).map_err(failed)
+        self.db.drop_cf(&name(family)).map_err(|e| self.failed("dropping a family of", &e))
     }
 
     fn link_into(&mut self, folder: &Path) -> Result<(), StateError> {
@@ -211,7 +210,8 @@ impl Backend for RocksBackend {
     }
 
     fn check(&self) -> Result<(), StateError> {
-        let property = self.db.property_int_value("rocksdb.background-errors").map_err(self.failed("asking"))?;
+        let property =
+            self.db.property_int_value("rocksdb.background-errors").map_err(|e| self.failed("asking", &e))?;
         match property {
             None | Some(0) => Ok(()),
             Some(n) => {
