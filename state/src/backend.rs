@@ -64,11 +64,8 @@ pub trait Backend: Send {
     /// Adds one run, sorted by id, no id twice. An id that the family has already gets the new place.
     fn write_ids(&mut self, family: &Family, run: &[IdEntry]) -> Result<(), StateError>;
 
-    /// Calls `found` for those of the sorted `ids` that the family holds. Only for backends that [`can_find`](Self::can_find).
-    fn find_ids(&self, family: &Family, ids: &[KeyHash], found: &mut dyn FnMut(IdEntry)) -> Result<(), StateError>;
-
-    /// Whether ids may be left out of memory.
-    fn can_find(&self) -> bool;
+    /// How single ids are found; `None` if all of them must stay in memory.
+    fn lookup(&self) -> Option<&dyn Lookup>;
 
     /// The ids of a family in order.
     fn ids(&self, family: &Family, range: RangeInclusive<KeyHash>) -> Result<IdScan<'_>, StateError>;
@@ -90,4 +87,10 @@ pub trait Backend: Send {
 
     /// A failure in the background that no call has answered for yet.
     fn check(&self) -> Result<(), StateError>;
+}
+
+/// Finds ids that were left out of memory.
+pub trait Lookup {
+    /// Calls `found` for those of the sorted `ids` that the family holds, in their order.
+    fn find_ids(&self, family: &Family, ids: &[KeyHash], found: &mut dyn FnMut(IdEntry)) -> Result<(), StateError>;
 }

@@ -122,3 +122,21 @@ fn a_store_in_memory_comes_back_over_rocksdb_and_the_other_way() {
         assert_eq!(world.admit(&ids, model.expired), model.admit(&ids));
     }
 }
+
+#[test]
+fn a_snapshot_stays_whole_while_the_store_goes_on() {
+    let ids: Vec<(u16, i64)> = (0..2_000).map(|id| (id, i64::from(id % 5) + 1)).collect();
+    for (kind, budget) in [(BackendKind::Memory, 1 << 20), (BackendKind::Rocksdb, 40 << 10)] {
+        let mut model = Model::default();
+        let mut world = World::new(kind, budget);
+        model.admit(&ids[..1_000]);
+        world.admit(&ids[..1_000], model.expired);
+        world.snapshot();
+        world.admit(&ids[1_000..], model.expired);
+        world.expire(Bucket(model.expired.0 + 3));
+        world.snapshot_and_lose();
+        world.crash(1);
+        assert_eq!(world.digest(), model.digest(), "{kind:?}");
+        assert_eq!(world.admit(&ids, model.expired), model.admit(&ids), "{kind:?}");
+    }
+}

@@ -46,6 +46,7 @@ impl KeyedState {
                 bring_store(&from[at], &settings.db_folder())?;
                 let mut state = Self::over(settings)?;
                 state.apply(records.swap_remove(at))?;
+                state.keeps_old_files = true;
                 state
             }
             None => {
@@ -55,7 +56,7 @@ impl KeyedState {
             }
         };
         let Self { seen, backend, .. } = &mut state;
-        if !backend.can_find() {
+        if backend.lookup().is_none() {
             seen.values_mut().try_for_each(|node| node.load_all(backend.as_ref()))?;
         }
         Ok(state)

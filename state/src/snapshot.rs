@@ -25,7 +25,8 @@ pub struct StateFile {
     pub name: String,
     pub path: PathBuf,
     pub length: u64,
-    /// A file of this name is the same in every snapshot of this store, and in those of the store that it was restored from.
+    /// A file of this name is the same in every snapshot of this store, and in the checkpoint it was restored from where it
+    /// [keeps its old files](crate::KeyedState::keeps_old_files).
     pub immutable: bool,
 }
 

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use floodmark_pipeline::ids::{CheckpointId, NodeId};
+use floodmark_pipeline::state::Bucket;
 
 use crate::backend::{Backend, BackendKind, Family, IdEntry};
 use crate::digest::StateDigest;
@@ -46,8 +47,6 @@ pub struct StateSettings {
 /// Fresh ids and bytes of waiting values up to which a barrier writes no run.
 const WAITING_IDS: usize = 1 << 15;
 const WAITING_BYTES: usize = 1 << 20;
-/// A bucket with fewer fresh ids waits in STATE while another is written.
-const SHORT_RUN: usize = WAITING_IDS / 16;
 
 pub struct KeyedState {
     pub(crate) settings: StateSettings,
@@ -56,6 +55,7 @@ pub struct KeyedState {
     pub(crate) values: BTreeMap<NodeId, ValuesNode>,
     /// The working store has changed since the last base was linked.
     pub(crate) changed: bool,
+    pub(crate) keeps_old_files: bool,
     bases: Bases,
 }
 
@@ -81,7 +81,13 @@ impl KeyedState {
         let named = |(id, name): &(NodeId, String)| (*id, Arc::<str>::from(name.as_str()));
         let seen = settings.dedup.iter().map(named).map(|(id, name)| (id, SeenNode::new(name, limits))).collect();
         let values = settings.windows.iter().map(named).map(|(id, name)| (id, ValuesNode::new(name))).collect();
-        Ok(Self { settings, backend, seen, values, changed: true, bases: Bases::default() })
+        Ok(Self { settings, backend, seen, values, changed: true, keeps_old_files: false, bases: Bases::default() })
+    }
+
+    /// Whether immutable files of the checkpoint that this store was restored from are still the same under the same name.
+    /// After a rescale they aren't: names begin anew.
+    pub fn keeps_old_files(&self) -> bool {
+        self.keeps_old_files
     }
 
     /// The ids of a dedup node.
@@ -146,15 +152,25 @@ impl KeyedState {
         Ok(Snapshot { checkpoint, files, digest: self.digest() })
     }
 
-    /// Long runs are written; what is short may wait in STATE for more.
+    /// Writes the longest runs until what is left may wait in STATE for more.
     fn write_runs(&mut self) -> Result<(), StateError> {
         let Self { seen, values, backend, changed, settings, .. } = self;
         let most = WAITING_IDS.min(settings.limits().fresh as usize / size_of::<IdEntry>() / 2);
-        for keep in [SHORT_RUN, 0] {
-            if seen.values().map(SeenNode::fresh).sum::<usize>() <= most {
-                break;
+        let mut fresh: Vec<(usize, Bucket, NodeId)> = vec![];
+        for (id, node) in seen.iter() {
+            fresh.extend(node.fresh().into_iter().map(|(ids, bucket)| (ids, bucket, *id)));
+        }
+        fresh.sort_unstable();
+        let mut waiting: usize = fresh.iter().map(|(ids, ..)| ids).sum();
+        if waiting > most {
+            while waiting > most / 2
+                && let Some((ids, bucket, id)) = fresh.pop()
+            {
+                if let Some(node) = seen.get_mut(&id) {
+                    node.write_bucket(bucket, backend.as_mut(), changed)?;
+                }
+                waiting -= ids;
             }
-            seen.values_mut().try_for_each(|node| node.write_fresh(keep, backend.as_mut(), changed))?;
         }
         if values.values().map(ValuesNode::pending_bytes).sum::<usize>() > WAITING_BYTES {
             values.values_mut().try_for_each(|node| node.write(backend.as_mut(), changed))?;
@@ -280,7 +296,7 @@ impl StateSettings {
             }
             BackendKind::Rocksdb => {
                 let whole = (self.budget_bytes - self.cache_bytes()) / nodes;
-                Limits { whole: self.budget_bytes, table: whole / 2, fresh: whole / 6, filters: whole / 6 }
+                Limits { whole: self.budget_bytes, table: whole / 2, fresh: whole / 8, filters: whole / 6 }
             }
         }
     }

@@ -105,6 +105,16 @@ impl World {
         sum
     }
 
+    /// A snapshot of a checkpoint that is abandoned.
+    pub fn snapshot_and_lose(&mut self) {
+        self.checkpoint = self.checkpoint.next();
+        let lost = self.checkpoint;
+        for worker in &mut self.workers {
+            worker.snapshot(lost).unwrap();
+            worker.release(lost).unwrap();
+        }
+    }
+
     /// All workers die without a word and come back from the last snapshot.
     pub fn crash(&mut self, workers: u16) {
         self.workers.clear();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use floodmark_pipeline::hash::KeyHash;
 
 use self::run::{Content, Run};
-use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, ValueChange, ValueScan};
+use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
 use crate::files;
 
@@ -82,18 +82,8 @@ impl Backend for MemoryBackend {
         self.push(family, Content::Ids(run.to_vec()))
     }
 
-    fn find_ids(&self, family: &Family, ids: &[KeyHash], found: &mut dyn FnMut(IdEntry)) -> Result<(), StateError> {
-        for entry in self.ids(family, KeyHash(0)..=KeyHash(u128::MAX))? {
-            let entry = entry?;
-            if ids.binary_search(&entry.id).is_ok() {
-                found(entry);
-            }
-        }
-        Ok(())
-    }
-
-    fn can_find(&self) -> bool {
-        false
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        None
     }
 
     fn ids(&self, family: &Family, range: RangeInclusive<KeyHash>) -> Result<IdScan<'_>, StateError> {

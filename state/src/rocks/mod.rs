@@ -18,12 +18,12 @@ use rocksdb::{
 };
 
 use self::options::FamilyOptions;
-use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, ValueChange, ValueScan};
+use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
 use crate::files;
 
 /// Runs at which a write waits for them to be merged.
-const MOST_RUNS: u64 = 32;
+const MOST_RUNS: u64 = 48;
 
 pub(crate) struct RocksBackend {
     db: DB,
@@ -131,22 +131,8 @@ impl Backend for RocksBackend {
         })
     }
 
-    fn find_ids(&self, family: &Family, ids: &[KeyHash], found: &mut dyn FnMut(IdEntry)) -> Result<(), StateError> {
-        if !self.families.contains(family) {
-            return Ok(());
-        }
-        let keys: Vec<[u8; 16]> = ids.iter().map(|id| id.0.to_be_bytes()).collect();
-        let values = self.db.batched_multi_get_cf(self.handle(family)?, &keys, true);
-        for (id, value) in ids.iter().zip(values) {
-            if let Some(place) = value.map_err(|e| self.failed("reading", &e))? {
-                found(self.entry(*id, &place)?);
-            }
-        }
-        Ok(())
-    }
-
-    fn can_find(&self) -> bool {
-        true
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        Some(self)
     }
 
     fn ids(&self, family: &Family, range: RangeInclusive<KeyHash>) -> Result<IdScan<'_>, StateError> {
@@ -219,6 +205,22 @@ impl Backend for RocksBackend {
                 Err(StateError::Rocks { doing: "merging runs of", path: self.folder.clone(), reason })
             }
         }
+    }
+}
+
+impl Lookup for RocksBackend {
+    fn find_ids(&self, family: &Family, ids: &[KeyHash], found: &mut dyn FnMut(IdEntry)) -> Result<(), StateError> {
+        if !self.families.contains(family) {
+            return Ok(());
+        }
+        let keys: Vec<[u8; 16]> = ids.iter().map(|id| id.0.to_be_bytes()).collect();
+        let values = self.db.batched_multi_get_cf(self.handle(family)?, &keys, true);
+        for (id, value) in ids.iter().zip(values) {
+            if let Some(place) = value.map_err(|e| self.failed("reading", &e))? {
+                found(self.entry(*id, &place)?);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -9,8 +9,8 @@ use rocksdb::{
 use crate::backend::Family;
 
 const BLOOM_BITS: f64 = 10.0;
-/// Runs of one family at which RocksDB merges some.
-const RUNS_TO_MERGE: i32 = 6;
+/// Runs of one family at which RocksDB merges some. More of them cost lookups in buckets that aren't in memory; fewer cost every id another rewrite.
+const RUNS_TO_MERGE: i32 = 12;
 
 pub(super) struct FamilyOptions {
     pub ids: Options,

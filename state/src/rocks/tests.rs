@@ -52,7 +52,7 @@ fn every_family_runs_with_the_options_of_its_kind_made_or_reopened() {
         for expected in [
             "compaction_style=kCompactionStyleUniversal",
             "write_buffer_size=65536",
-            "level0_file_num_compaction_trigger=6",
+            "level0_file_num_compaction_trigger=12",
             "filter_policy=bloomfilter:10:false",
             "cache_index_and_filter_blocks=true",
             &format!("\n  compression={compression}"),

@@ -19,7 +19,7 @@ impl SeenNode {
         changed: &mut bool,
     ) -> Result<(), StateError> {
         if (self.fresh * size_of::<IdEntry>()) as u64 > self.limits.fresh {
-            self.write_fresh(0, backend, changed)?;
+            self.write_fresh(backend, changed)?;
         }
         if self.table.len() + ids <= self.table.capacity() {
             return Ok(());
@@ -28,11 +28,11 @@ impl SeenNode {
         if self.table.len() + ids <= self.table.capacity() {
             return Ok(());
         }
-        if !backend.can_find() {
+        if backend.lookup().is_none() {
             let used = self.memory_used() + (ids * 2 * size_of::<IdEntry>()) as u64;
             return Err(StateError::OverBudget { used, budget: self.limits.whole });
         }
-        self.write_fresh(0, backend, changed)?;
+        self.write_fresh(backend, changed)?;
         self.choose_victims();
         for shard in 0..self.table.shards() {
             self.evict_shard(shard);

@@ -18,6 +18,7 @@ const LOADED_AT_LEAST: usize = 4_096;
 impl SeenNode {
     /// Finds those of `ids` that aren't hot, newest bucket first.
     pub(super) fn fetch(&mut self, ids: &[KeyHash], backend: &dyn Backend) -> Result<(), StateError> {
+        let Some(lookup) = backend.lookup() else { return Ok(()) };
         let mut missing: Vec<KeyHash> = ids.iter().copied().filter(|id| self.table.get(*id).is_none()).collect();
         missing.sort_unstable();
         missing.dedup();
@@ -31,7 +32,7 @@ impl SeenNode {
                 continue;
             }
             let mut found = vec![];
-            backend.find_ids(&self.family(bucket), &asked, &mut |entry| found.push(entry))?;
+            lookup.find_ids(&self.family(bucket), &asked, &mut |entry| found.push(entry))?;
             for entry in &found {
                 self.heat(*entry, at);
             }

@@ -126,7 +126,7 @@ impl SeenNode {
 
     pub fn memory_used(&self) -> u64 {
         let fresh: usize = self.slots.iter().map(|slot| slot.fresh.capacity() * size_of::<IdEntry>()).sum();
-        (self.table.bytes() + fresh + self.filter_bytes()) as u64
+        (self.table.bytes() + self.table.scratch_bytes() + fresh + self.filter_bytes()) as u64
     }
 
     pub fn digest(&self) -> StateDigest {
@@ -182,32 +182,31 @@ impl SeenNode {
         Ok(())
     }
 
-    /// One run for each bucket whose fresh ids are more than `keep`.
-    pub fn write_fresh(
+    /// One run for each bucket that has fresh ids.
+    pub fn write_fresh(&mut self, backend: &mut dyn Backend, changed: &mut bool) -> Result<(), StateError> {
+        self.fresh().into_iter().try_for_each(|(_, bucket)| self.write_bucket(bucket, backend, changed))
+    }
+
+    pub fn write_bucket(
         &mut self,
-        keep: usize,
+        bucket: Bucket,
         backend: &mut dyn Backend,
         changed: &mut bool,
     ) -> Result<(), StateError> {
-        for (bucket, at) in self.by_bucket.clone() {
-            let family = self.family(bucket);
-            let slot = &mut self.slots[at as usize];
-            let before = slot.fresh.len();
-            if before <= keep {
-                continue;
-            }
-            slot.sort_fresh();
-            backend.write_ids(&family, &slot.fresh)?;
-            self.fresh -= before;
-            slot.written = true;
-            slot.fresh = vec![];
-            *changed = true;
-        }
-        Ok(())
+        let Some(at) = self.by_bucket.get(&bucket) else { return Ok(()) };
+        let slot = &mut self.slots[*at as usize];
+        self.fresh -= slot.fresh.len();
+        slot.sort_fresh();
+        let run = std::mem::take(&mut slot.fresh);
+        slot.written = true;
+        *changed = true;
+        backend.write_ids(&self.family(bucket), &run)
     }
 
-    pub fn fresh(&self) -> usize {
-        self.fresh
+    /// How many fresh ids each bucket has that has any.
+    pub fn fresh(&self) -> Vec<(usize, Bucket)> {
+        let fresh = self.by_bucket.iter().map(|(bucket, at)| (self.slots[*at as usize].fresh.len(), *bucket));
+        fresh.filter(|(ids, _)| *ids > 0).collect()
     }
 
     /// What a snapshot must say beside the families: fresh ids and sums.

@@ -65,6 +65,11 @@ impl HotTable {
         self.bytes
     }
 
+    /// Bytes that a sweep left behind.
+    pub fn scratch_bytes(&self) -> usize {
+        self.kept.capacity() * size_of::<HotId>()
+    }
+
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
