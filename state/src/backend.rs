@@ -3,6 +3,7 @@
 //! Doesn't know: hot tables, budgets, digests, checkpoints. Everything comes in batches, already sorted.
 //! Keeps: a file under a name that ends in `.sst` or `.run` never changes; what a write has answered for is found by the next read.
 //! Implemented by `memory` (own sorted runs; can't look single ids up) and `rocks`. Tested: conformance.
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +45,15 @@ pub enum Family {
     Values { node: Arc<str> },
 }
 
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ids { node, bucket } => write!(f, "ids of `{node}`, bucket {}", bucket.0),
+            Self::Values { node } => write!(f, "values of `{node}`"),
+        }
+    }
+}
+
 impl Family {
     pub fn node(&self) -> &str {
         match self {
@@ -56,12 +66,10 @@ pub type IdScan<'a> = Box<dyn Iterator<Item = Result<IdEntry, StateError>> + 'a>
 pub type ValueScan<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), StateError>> + 'a>;
 
 pub trait Backend: Send {
-    fn kind(&self) -> BackendKind;
-
     /// Families that hold something, in no order.
     fn families(&self) -> Vec<Family>;
 
-    /// Adds one run, sorted by id, no id twice. An id that the family has already gets the new place.
+    /// Adds one run, not empty, sorted by id. No id comes to a family twice.
     fn write_ids(&mut self, family: &Family, run: &[IdEntry]) -> Result<(), StateError>;
 
     /// How single ids are found; `None` if all of them must stay in memory.
@@ -70,7 +78,7 @@ pub trait Backend: Send {
     /// The ids of a family in order.
     fn ids(&self, family: &Family, range: RangeInclusive<KeyHash>) -> Result<IdScan<'_>, StateError>;
 
-    /// Adds one run of changes, sorted by key, no key twice.
+    /// Adds one run of changes, not empty, sorted by key, no key twice. The last change of a key holds.
     fn write_values(&mut self, family: &Family, run: &[ValueChange]) -> Result<(), StateError>;
 
     /// The values of these key groups in key order.

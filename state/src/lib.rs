@@ -1,8 +1,8 @@
 //! Keyed state: in memory and over RocksDB, behind one trait with one conformance suite.
 //!
 //! [`KeyedState`] is what a worker has: ids seen by dedup nodes, values of window nodes, snapshots of both.
-//! [`Backend`](backend::Backend) is where it lies. Doesn't know: event time, threads, checkpoint stores.
-pub mod backend;
+//! `backend::Backend` is where it lies. Doesn't know: event time, threads, checkpoint stores.
+mod backend;
 mod digest;
 mod error;
 mod files;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use floodmark_pipeline::hash::KeyHash;
 
 use self::run::{Content, Run};
-use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
+use crate::backend::{Backend, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
 use crate::files;
 
@@ -70,10 +70,6 @@ impl MemoryBackend {
 }
 
 impl Backend for MemoryBackend {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Memory
-    }
-
     fn families(&self) -> Vec<Family> {
         self.families.keys().cloned().collect()
     }

@@ -18,7 +18,7 @@ use rocksdb::{
 };
 
 use self::options::FamilyOptions;
-use crate::backend::{Backend, BackendKind, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
+use crate::backend::{Backend, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
 use crate::files;
 
@@ -114,18 +114,11 @@ impl RocksBackend {
 }
 
 impl Backend for RocksBackend {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Rocksdb
-    }
-
     fn families(&self) -> Vec<Family> {
         self.families.iter().cloned().collect()
     }
 
     fn write_ids(&mut self, family: &Family, run: &[IdEntry]) -> Result<(), StateError> {
-        if run.is_empty() {
-            return Ok(());
-        }
         self.ingest(family, |file| {
             run.iter().try_for_each(|entry| file.put(entry.id.0.to_be_bytes(), encode_place(*entry)))
         })
@@ -150,9 +143,6 @@ impl Backend for RocksBackend {
     }
 
     fn write_values(&mut self, family: &Family, run: &[ValueChange]) -> Result<(), StateError> {
-        if run.is_empty() {
-            return Ok(());
-        }
         self.ingest(family, |file| {
             run.iter().try_for_each(|(key, value)| match value {
                 Some(value) => file.put(key, value),

@@ -46,13 +46,20 @@ impl SeenNode {
         let mut left = self.table.len();
         for at in self.by_bucket.values() {
             let slot = &mut self.slots[*at as usize];
-            match slot.residence {
-                Residence::Hot if left <= self.table.capacity() / 2 => break,
-                Residence::Hot => slot.residence = Residence::Filtered(Filter::for_ids(slot.hot)),
-                Residence::Loading { .. } => slot.residence = Residence::Unread,
-                _ => {}
+            if slot.residence.is_hot() {
+                continue;
             }
             left -= slot.hot;
+            if matches!(slot.residence, Residence::Loading { .. }) {
+                slot.residence = Residence::Unread;
+            }
+        }
+        for at in self.by_bucket.values() {
+            let slot = &mut self.slots[*at as usize];
+            if left > self.table.capacity() / 2 && slot.residence.is_hot() {
+                left -= slot.hot;
+                slot.residence = Residence::Filtered(Filter::for_ids(slot.hot));
+            }
         }
     }
 

@@ -58,7 +58,7 @@ impl SeenNode {
             slot.residence = Residence::Hot;
             if slot.hot as u64 != slot.digest.entries {
                 let (found, wanted) = (slot.hot, slot.digest.entries);
-                let name = format!("{:?} has {found} ids of {wanted}", self.family(bucket));
+                let name = format!("{}, {} of {wanted}", self.family(bucket), wanted.abs_diff(found as u64));
                 return Err(StateError::Missing { name });
             }
         }

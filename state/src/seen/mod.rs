@@ -198,6 +198,9 @@ impl SeenNode {
         self.fresh -= slot.fresh.len();
         slot.sort_fresh();
         let run = std::mem::take(&mut slot.fresh);
+        if run.is_empty() {
+            return Ok(());
+        }
         slot.written = true;
         *changed = true;
         backend.write_ids(&self.family(bucket), &run)
@@ -230,7 +233,7 @@ impl SeenNode {
             let family = self.family(from.bucket);
             let written = written.contains(&family);
             if !written && (from.fresh.len() as u64) < from.digest.entries {
-                return Err(StateError::Missing { name: format!("{family:?}") });
+                return Err(StateError::Missing { name: family.to_string() });
             }
             let slot = &mut self.slots[at as usize];
             slot.digest = from.digest;

@@ -88,27 +88,23 @@ impl HotTable {
     pub fn update(&mut self, id: KeyHash, f: impl FnOnce(Option<&HotId>) -> Option<HotId>) {
         let at = self.shard_of(id);
         let shard = &mut self.shards[at];
-        let before = shard.num_buckets();
+        let slots_before = shard.num_buckets();
         match shard.entry(id.0 as u64, |hot| hot.id() == id, |hot| hot.lower) {
             Place::Occupied(mut place) => {
                 if let Some(new) = f(Some(place.get())) {
                     *place.get_mut() = new;
                 }
-                return;
             }
-            Place::Vacant(place) => match f(None) {
-                Some(new) => _ = place.insert(new),
-                None => return,
-            },
+            Place::Vacant(place) => {
+                if let Some(new) = f(None) {
+                    place.insert(new);
+                    self.len += 1;
+                }
+            }
         }
-        self.len += 1;
-        self.grown(at, before);
-    }
-
-    fn grown(&mut self, shard: usize, slots_before: usize) {
-        let now = self.shards[shard].num_buckets();
-        if now != slots_before {
-            self.bytes = self.bytes + now * SLOT_BYTES - slots_before * SLOT_BYTES;
+        let slots = self.shards[at].num_buckets();
+        if slots != slots_before {
+            self.bytes += (slots - slots_before) * SLOT_BYTES;
         }
     }
 
