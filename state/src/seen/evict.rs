@@ -11,22 +11,27 @@ use crate::error::StateError;
 const IDS_PER_SWEEP: usize = 1 << 20;
 
 impl SeenNode {
-    /// Makes room for `ids` more.
+    /// Writes runs ahead of the barrier, so that it has little left to write.
+    pub(super) fn limit_fresh(&mut self, backend: &mut dyn Backend, changed: &mut bool) -> Result<(), StateError> {
+        if (self.fresh * size_of::<IdEntry>()) as u64 > self.limits.fresh {
+            self.write_fresh(backend, changed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for `ids` more. True if others had to leave for it.
     pub(super) fn make_room(
         &mut self,
         ids: usize,
         backend: &mut dyn Backend,
         changed: &mut bool,
-    ) -> Result<(), StateError> {
-        if (self.fresh * size_of::<IdEntry>()) as u64 > self.limits.fresh {
-            self.write_fresh(backend, changed)?;
-        }
+    ) -> Result<bool, StateError> {
         if self.table.len() + ids <= self.table.capacity() {
-            return Ok(());
+            return Ok(false);
         }
         self.sweep_all();
         if self.table.len() + ids <= self.table.capacity() {
-            return Ok(());
+            return Ok(false);
         }
         if backend.lookup().is_none() {
             let used = self.memory_used() + (ids * 2 * size_of::<IdEntry>()) as u64;
@@ -38,7 +43,7 @@ impl SeenNode {
             self.evict_shard(shard);
         }
         self.trim_filters();
-        Ok(())
+        Ok(true)
     }
 
     /// Half of the table becomes free, so that evictions are rare. What is only a copy of ids on disk goes first.

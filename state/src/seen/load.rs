@@ -16,10 +16,14 @@ const LOADED_PER_ID: usize = 16;
 const LOADED_AT_LEAST: usize = 4_096;
 
 impl SeenNode {
-    /// Finds those of `ids` that aren't hot, newest bucket first.
-    pub(super) fn fetch(&mut self, ids: &[KeyHash], backend: &dyn Backend) -> Result<(), StateError> {
+    /// Those of `ids` that aren't hot.
+    pub(super) fn missing(&self, ids: &[KeyHash]) -> Vec<KeyHash> {
+        ids.iter().copied().filter(|id| self.table.get(*id).is_none()).collect()
+    }
+
+    /// Finds those of `missing` that are on disk, newest bucket first.
+    pub(super) fn fetch(&mut self, mut missing: Vec<KeyHash>, backend: &dyn Backend) -> Result<(), StateError> {
         let Some(lookup) = backend.lookup() else { return Ok(()) };
-        let mut missing: Vec<KeyHash> = ids.iter().copied().filter(|id| self.table.get(*id).is_none()).collect();
         missing.sort_unstable();
         missing.dedup();
         for (bucket, at) in self.by_bucket.clone().into_iter().rev() {

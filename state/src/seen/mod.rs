@@ -74,12 +74,18 @@ impl SeenIds for Ids<'_> {
     type Error = StateError;
 
     fn warm(&mut self, ids: &[KeyHash]) -> Result<(), StateError> {
-        self.node.check()?;
-        self.node.make_room(ids.len(), self.backend, self.changed)?;
-        self.node.sweep_some(ids.len());
-        if self.node.by_bucket.values().any(|slot| !self.node.slots[*slot as usize].residence.is_hot()) {
-            self.node.fetch(ids, self.backend)?;
-            self.node.load_some(ids.len(), self.backend)?;
+        let Self { node, backend, changed } = self;
+        node.check()?;
+        node.limit_fresh(*backend, changed)?;
+        // Asking for all of them first also brings their places into the processor's cache, many at a time.
+        let mut missing = node.missing(ids);
+        if node.make_room(missing.len(), *backend, changed)? {
+            missing = node.missing(ids);
+        }
+        node.sweep_some(ids.len());
+        if node.by_bucket.values().any(|at| !node.slots[*at as usize].residence.is_hot()) {
+            node.fetch(missing, *backend)?;
+            node.load_some(ids.len(), *backend)?;
         }
         Ok(())
     }
