@@ -3,7 +3,6 @@
 //! Doesn't know: hot tables, budgets, digests, checkpoints. Everything comes in batches, already sorted.
 //! Keeps: a file under a name that ends in `.sst` or `.run` never changes; what a write has answered for is found by the next read.
 //! Implemented by `memory` (own sorted runs; can't look single ids up) and `rocks`. Tested: conformance.
-use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,15 +42,6 @@ pub type ValueChange = (Vec<u8>, Option<Vec<u8>>);
 pub enum Family {
     Ids { node: Arc<str>, bucket: Bucket },
     Values { node: Arc<str> },
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ids { node, bucket } => write!(f, "ids of `{node}`, bucket {}", bucket.0),
-            Self::Values { node } => write!(f, "values of `{node}`"),
-        }
-    }
 }
 
 impl Family {

@@ -1,6 +1,6 @@
 //! The file `STATE` of a snapshot, format v1: what a store knows beside its families. All little-endian, one checksum at the end.
 //!
-//! It names the key groups that the store covers and holds the sums of every bucket, the ids and values that aren't in a sorted run yet,
+//! It names the files beside it and the key groups that the store covers, and holds the sums of every bucket, the ids and values that aren't in a sorted run yet,
 //! and the newest expired bucket of each node; so a restore reads no family. Lengths come before contents.
 //! Keeps: every version ever written is read (tests/fixtures); an unknown one is refused, not guessed.
 use std::ops::Range;
@@ -23,6 +23,8 @@ pub(crate) struct Record {
     pub backend: BackendKind,
     pub key_groups: Range<u16>,
     pub max_parallelism: u16,
+    /// Names and lengths of all other files of the snapshot.
+    pub files: Vec<(String, u64)>,
     pub ids: Vec<IdsRecord>,
     pub values: Vec<ValuesRecord>,
 }
@@ -61,6 +63,11 @@ impl Record {
         for number in [self.key_groups.start, self.key_groups.end, self.max_parallelism] {
             out.extend(number.to_le_bytes());
         }
+        put_len(&mut out, self.files.len());
+        for (name, length) in &self.files {
+            put_bytes(&mut out, name.as_bytes());
+            out.extend(length.to_le_bytes());
+        }
         put_len(&mut out, self.ids.len());
         self.ids.iter().for_each(|ids| ids.encode(&mut out));
         put_len(&mut out, self.values.len());
@@ -95,9 +102,10 @@ impl Record {
             _ => BackendKind::Rocksdb,
         };
         let (start, end, max_parallelism) = (from.u16()?, from.u16()?, from.u16()?);
+        let files = from.list(|from| Some((from.text()?, from.u64()?)))?;
         let ids = from.list(IdsRecord::decode)?;
         let values = from.list(ValuesRecord::decode)?;
-        Some(Self { backend, key_groups: start..end, max_parallelism, ids, values })
+        Some(Self { backend, key_groups: start..end, max_parallelism, files, ids, values })
     }
 }
 
@@ -244,6 +252,7 @@ mod tests {
             backend: BackendKind::Rocksdb,
             key_groups: 3..64,
             max_parallelism: 128,
+            files: vec![("000012.sst".into(), 400)],
             ids: vec![IdsRecord {
                 node: "clean".into(),
                 expired: Some(Bucket(-4)),

@@ -34,6 +34,7 @@ impl KeyedState {
                 let (found, asked) = (record.max_parallelism, settings.max_parallelism);
                 return Err(StateError::MaxParallelism { found, asked });
             }
+            whole(store, &record)?;
             records.push(record);
         }
         covered(&settings.key_groups, &records)?;
@@ -216,6 +217,19 @@ impl Runs<'_> {
 fn bring_store(store: &OldStore, folder: &Path) -> Result<(), StateError> {
     let mut working = store.files.iter().filter(|file| file.name != STATE_FILE);
     working.try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
+}
+
+/// Every file that STATE names must be there at its length.
+fn whole(store: &OldStore, record: &Record) -> Result<(), StateError> {
+    for (name, length) in &record.files {
+        let missing = || StateError::Missing { name: name.clone() };
+        let file = store.files.iter().find(|file| file.name == *name).ok_or_else(missing)?;
+        let found = std::fs::metadata(&file.path).map_err(|e| StateError::io("looking at", &file.path, e))?.len();
+        if found != *length {
+            return Err(StateError::damaged(&file.path, format!("it has {found} bytes of {length}")));
+        }
+    }
+    Ok(())
 }
 
 /// Every key group that is asked for must be in an old store: a lost one would make duplicates unseen.

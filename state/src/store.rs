@@ -146,7 +146,7 @@ impl KeyedState {
         let mut files = self.link_base(checkpoint)?;
         files::make_folder(&folder)?;
         let path = folder.join(STATE_FILE);
-        let record = self.record().encode();
+        let record = self.record(&files).encode();
         files::write(&path, &record)?;
         files.push(StateFile { name: STATE_FILE.into(), path, length: record.len() as u64, immutable: false });
         Ok(Snapshot { checkpoint, files, digest: self.digest() })
@@ -178,8 +178,9 @@ impl KeyedState {
         Ok(())
     }
 
-    fn record(&mut self) -> Record {
+    fn record(&mut self, files: &[StateFile]) -> Record {
         Record {
+            files: files.iter().map(|file| (file.name.clone(), file.length)).collect(),
             backend: self.settings.backend,
             key_groups: self.settings.key_groups.clone(),
             max_parallelism: self.settings.max_parallelism,
@@ -234,7 +235,7 @@ impl KeyedState {
         for ids in record.ids {
             let node = self.settings.dedup.iter().find(|(_, name)| *name == ids.node).map(|(id, _)| *id);
             if let Some(node) = node.and_then(|id| self.seen.get_mut(&id)) {
-                node.restore(ids, &written)?;
+                node.restore(ids, &written);
             }
         }
         for values in record.values {

@@ -9,6 +9,7 @@ use floodmark_state::{BackendKind, KeyedState, OldStore, StateError};
 const BACKENDS: [BackendKind; 2] = [BackendKind::Memory, BackendKind::Rocksdb];
 
 struct Saved {
+    backend: BackendKind,
     folder: tempfile::TempDir,
     store: OldStore,
     _state: KeyedState,
@@ -25,13 +26,12 @@ fn saved(backend: BackendKind) -> Saved {
     state.snapshot(CheckpointId(1)).unwrap();
     admit(&mut state, &[id(1_000_000)], Bucket(1));
     let store = old_store(&state.snapshot(CheckpointId(2)).unwrap());
-    Saved { folder, store, _state: state }
+    Saved { backend, folder, store, _state: state }
 }
 
 fn restore(saved: &Saved, change: impl FnOnce(&mut floodmark_state::StateSettings)) -> Option<StateError> {
     let name = std::fs::read_dir(saved.folder.path()).unwrap().count().to_string();
-    let backend = if saved.store.files.iter().any(|f| f.name == "CURRENT") { BACKENDS[1] } else { BACKENDS[0] };
-    let mut settings = settings(backend, &saved.folder.path().join(name), 16 << 20);
+    let mut settings = settings(saved.backend, &saved.folder.path().join(name), 16 << 20);
     change(&mut settings);
     KeyedState::restore(settings, std::slice::from_ref(&saved.store)).err()
 }
@@ -50,14 +50,26 @@ fn each_missing_file_is_noticed() {
         for at in 0..whole.store.files.len() {
             let mut files = whole.store.files.clone();
             let gone = files.remove(at);
-            if gone.name.starts_with("OPTIONS") || gone.name.ends_with(".log") {
-                continue;
-            }
-            let torn = Saved { folder: tempfile::tempdir().unwrap(), store: OldStore { files }, ..saved(backend) };
-            let refused = restore(&torn, |_| {});
-            assert!(refused.is_some(), "{backend:?} without {}", gone.name);
+            let refused = KeyedState::restore(
+                settings(backend, &whole.folder.path().join(format!("without-{at}")), 16 << 20),
+                &[OldStore { files }],
+            );
+            let Some(StateError::Missing { name }) = refused.err() else { panic!("{}", gone.name) };
+            assert_eq!(name, gone.name);
         }
     }
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_noticed() {
+    let whole = saved(BackendKind::Rocksdb);
+    let table = whole.store.files.iter().find(|file| file.name.ends_with(".sst")).unwrap();
+    let cut = whole.folder.path().join("cut.sst");
+    std::fs::write(&cut, &std::fs::read(&table.path).unwrap()[1..]).unwrap();
+    let mut files = whole.store.files.clone();
+    files.iter_mut().filter(|file| file.path == table.path).for_each(|file| file.path = cut.clone());
+    let again = settings(BackendKind::Rocksdb, &whole.folder.path().join("again"), 16 << 20);
+    assert!(matches!(KeyedState::restore(again, &[OldStore { files }]).err(), Some(StateError::Damaged { .. })));
 }
 
 #[test]
