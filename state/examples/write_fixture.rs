@@ -1,6 +1,6 @@
 //! Writes a small store in today's format: `write_fixture memory|rocksdb FOLDER`. Read back by tests/format.rs.
 //!
-//! Half of its ids and one value lie in sorted runs, the other half still in STATE.
+//! Most of its ids and one of its values lie in sorted runs, the others still in STATE.
 use std::error::Error;
 
 use floodmark_pipeline::hash::KeyHash;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut state = KeyedState::open(settings)?;
     admit(&mut state, 0..2_000)?;
-    state.put(PER_TYPE, 3, b"click", b"\x01one")?;
+    state.put(PER_TYPE, 3, b"click", &[1; 5_000])?;
     state.snapshot(CheckpointId(1))?;
     admit(&mut state, 2_000..2_100)?;
     state.put(PER_TYPE, 5, b"view", b"\x01two")?;

@@ -45,7 +45,7 @@ proptest! {
 fn run(steps: &[Step]) {
     let mut model = Model::default();
     let mut saved = model.clone();
-    let mut worlds = [World::new(BackendKind::Memory, 4 << 20), World::new(BackendKind::Rocksdb, 40 << 10)];
+    let mut worlds = [World::new(BackendKind::Memory, 1 << 20), World::new(BackendKind::Rocksdb, 40 << 10)];
     for step in steps {
         match step {
             Step::Admit(ids) => {

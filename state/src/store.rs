@@ -172,7 +172,8 @@ impl KeyedState {
                 waiting -= ids;
             }
         }
-        if values.values().map(ValuesNode::pending_bytes).sum::<usize>() > WAITING_BYTES {
+        let most = WAITING_BYTES.min(settings.budget_bytes as usize / 64);
+        if values.values().map(ValuesNode::pending_bytes).sum::<usize>() > most {
             values.values_mut().try_for_each(|node| node.write(backend.as_mut(), changed))?;
         }
         Ok(())
