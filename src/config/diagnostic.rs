@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
 use super::error_id::ErrorId;
 
@@ -54,7 +54,8 @@ impl Diagnostic {
         let notes = self.notes.iter().map(|n| Level::NOTE.no_name().message(n.as_str()));
         let renderer = Renderer::plain().term_width(LINE_WIDTH);
         let group = match &self.place {
-            None => title.elements(notes),
+            None if text.is_empty() => title.elements(notes),
+            None => title.element(Origin::path(path)).elements(notes),
             Some((span, label)) => {
                 let primary = AnnotationKind::Primary.span(span.clone()).label(label.as_str());
                 let others =
@@ -117,24 +118,22 @@ impl Problems {
         self.0.borrow().is_empty()
     }
 
-    pub fn count(&self) -> usize {
-        self.0.borrow().len()
-    }
-
     pub fn into_list(self) -> Vec<Diagnostic> {
         self.0.into_inner()
     }
 }
 
-/// The candidate that a slip of the keyboard would turn into `word`.
+/// The candidate that a slip of the keyboard would turn into `word`, or of which only one end was written.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let reach = (word.chars().count() / 3).max(1);
+    let is_part = |c: &str| word.len() >= 3 && (c.starts_with(word) || word.starts_with(c));
     candidates
         .into_iter()
         .map(|c| (strsim::osa_distance(&word.to_lowercase(), &c.to_lowercase()), c))
-        .filter(|(distance, _)| *distance <= reach)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, c)| c)
+        .map(|(distance, c)| (if is_part(c) { 1 } else { distance }, distance, c))
+        .filter(|(rank, ..)| *rank <= reach)
+        .min_by_key(|(rank, distance, _)| (*rank, *distance))
+        .map(|(.., c)| c)
 }
 
 /// `did you mean …?`, or nothing when no candidate is near.

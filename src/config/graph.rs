@@ -34,12 +34,13 @@ struct Built {
 }
 
 /// Nodes in topological order.
-pub fn join(cx: &Context<'_>, drafts: &[Draft]) -> Option<Vec<Node>> {
+///
+/// `unread` are names of nodes in sections that were refused: who reads them isn't told off a second time.
+pub fn join(cx: &Context<'_>, drafts: &[Draft], unread: &[String]) -> Option<Vec<Node>> {
     refuse_missing(cx, drafts);
     refuse_same_names(cx, drafts);
-    let before = cx.problems.count();
-    let inputs: Vec<Vec<Input>> = drafts.iter().map(|d| resolve_inputs(cx, drafts, d)).collect();
-    let all_resolved = cx.problems.count() == before;
+    let inputs: Vec<Vec<Input>> = drafts.iter().map(|d| resolve_inputs(cx, drafts, unread, d)).collect();
+    let all_resolved = drafts.iter().zip(&inputs).all(|(draft, inputs)| draft.from.len() == inputs.len());
     let order = topological(cx, drafts, &inputs)?;
     let mut built: Vec<Built> = drafts.iter().map(|_| Built { kind: None, outputs: vec![], input: None }).collect();
     for draft in &order {
@@ -97,10 +98,10 @@ fn readable(drafts: &[Draft]) -> Vec<String> {
         .collect()
 }
 
-fn resolve_inputs(cx: &Context<'_>, drafts: &[Draft], reader: &Draft) -> Vec<Input> {
+fn resolve_inputs(cx: &Context<'_>, drafts: &[Draft], unread: &[String], reader: &Draft) -> Vec<Input> {
     let mut inputs: Vec<Input> = vec![];
     for at in &reader.from {
-        let Some(input) = resolve_input(cx, drafts, at) else { continue };
+        let Some(input) = resolve_input(cx, drafts, unread, at) else { continue };
         if inputs.iter().any(|i| (i.draft, i.output) == (input.draft, input.output)) {
             let diagnostic = Diagnostic::new(ErrorId::DUPLICATE_NAME, format!("`{}` is read twice", at.value));
             cx.problems.add(diagnostic.at(at.span.clone(), "remove it"));
@@ -114,7 +115,7 @@ fn resolve_inputs(cx: &Context<'_>, drafts: &[Draft], reader: &Draft) -> Vec<Inp
     inputs
 }
 
-fn resolve_input(cx: &Context<'_>, drafts: &[Draft], at: &At<String>) -> Option<Input> {
+fn resolve_input(cx: &Context<'_>, drafts: &[Draft], unread: &[String], at: &At<String>) -> Option<Input> {
     let (name, output) = at.value.split_once('.').map_or((at.value.as_str(), None), |(n, o)| (n, Some(o)));
     let found = drafts.iter().position(|d| d.name.value == name);
     let index = found.and_then(|draft| {
@@ -126,6 +127,9 @@ fn resolve_input(cx: &Context<'_>, drafts: &[Draft], at: &At<String>) -> Option<
     });
     if let (Some(draft), Some(output)) = (found, index) {
         return Some(Input { at: at.clone(), draft, output });
+    }
+    if found.is_none() && unread.iter().any(|u| u == name) {
+        return None;
     }
     let all = readable(drafts);
     let (message, label) = match (found.map(|d| &drafts[d]), output) {
@@ -172,19 +176,17 @@ fn topological(cx: &Context<'_>, drafts: &[Draft], inputs: &[Vec<Input>]) -> Opt
             order.push(next);
             continue;
         }
-        let mut walk: Vec<&Input> = vec![];
+        let mut walk: Vec<usize> = vec![];
         let mut at = open().next()?;
-        while !walk.iter().any(|i| i.draft == at) {
-            let input = waits_for(at, &order)?;
-            walk.push(input);
-            at = input.draft;
+        let mut last = waits_for(at, &order)?;
+        while !walk.contains(&at) {
+            walk.push(at);
+            last = waits_for(at, &order)?;
+            at = last.draft;
         }
-        let start = walk.iter().position(|i| i.draft == at)?;
-        let name = |draft: usize| drafts[draft].name.value.as_str();
-        let mut names: Vec<&str> = walk[start..].iter().map(|i| name(i.draft)).collect();
-        names.reverse();
+        let start = walk.iter().position(|draft| *draft == at)?;
+        let names: Vec<&str> = walk[start..].iter().rev().map(|draft| drafts[*draft].name.value.as_str()).collect();
         let circle = format!("{} → {}", names.join(" → "), names[0]);
-        let last = walk.last()?;
         cx.problems.add(
             Diagnostic::new(ErrorId::CYCLE, format!("rows would run in a circle: {circle}"))
                 .at(last.at.span.clone(), "closes the circle"),
@@ -281,7 +283,7 @@ fn refuse_missing_event_time(cx: &Context<'_>, drafts: &[Draft], inputs: &[Vec<I
         };
         let names: Vec<&str> = readers.iter().map(|d| d.title.as_str()).collect();
         cx.problems.add(
-            Diagnostic::new(id, format!("{} {what}, which {} needs", draft.title, names.join(" and ")))
+            Diagnostic::new(id, format!("{} {what}, needed by {}", draft.title, names.join(" and ")))
                 .at(draft.name.span.clone(), "")
                 .related(reader.name.span.clone(), "needs it")
                 .note(format!("for example, in {}: {example}", draft.title)),

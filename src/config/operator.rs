@@ -36,7 +36,8 @@ pub struct DedupDraft {
 pub struct WindowDraft {
     pub assigner: Assigner,
     pub key: Vec<At<String>>,
-    pub aggregates: Vec<AggregateDraft>,
+    /// `None` where one of them is wrong.
+    pub aggregates: Option<Vec<AggregateDraft>>,
 }
 
 pub struct AggregateDraft {
@@ -81,7 +82,7 @@ pub fn read_window(table: &mut Table<'_>) -> WindowDraft {
         None => Assigner::Session { gap: Span::default() },
     };
     let aggregates = table.table("aggregates", format!("`aggregates` of {}", table.name), &FREE);
-    let aggregates = aggregates.map(|t| read_aggregates(&t)).unwrap_or_default();
+    let aggregates = aggregates.and_then(|t| read_aggregates(&t));
     WindowDraft { assigner, key: table.texts("key"), aggregates }
 }
 
@@ -115,7 +116,7 @@ pub fn contradiction(table: &Table<'_>, key: &str, other: &str, why: &str) {
     );
 }
 
-fn read_aggregates(table: &Table<'_>) -> Vec<AggregateDraft> {
+fn read_aggregates(table: &Table<'_>) -> Option<Vec<AggregateDraft>> {
     let mut aggregates: Vec<AggregateDraft> = vec![];
     for (name, value) in table.entries() {
         if is_reserved(name.value) || ["window_start", "window_end"].contains(&name.value) {
@@ -137,7 +138,7 @@ fn read_aggregates(table: &Table<'_>) -> Vec<AggregateDraft> {
             .problems
             .add(diagnostic.at(table.span.clone(), "").note("for example: aggregates = { n = \"count()\" }"));
     }
-    aggregates
+    (!aggregates.is_empty() && aggregates.len() == table.entries().len()).then_some(aggregates)
 }
 
 fn parse_aggregate(cx: &Context<'_>, text: &At<String>) -> Option<(Function, Option<At<String>>)> {
@@ -180,10 +181,11 @@ pub fn resolve_dedup(cx: &Context<'_>, draft: &DedupDraft, input: &Schema) -> Op
 
 pub fn resolve_window(cx: &Context<'_>, draft: &WindowDraft, input: &Schema) -> Option<Window> {
     let key = columns(cx, &draft.key, input);
-    let aggregates: Vec<_> = draft.aggregates.iter().map(|a| resolve_aggregate(cx, a, input)).collect();
+    let drafts = draft.aggregates.as_ref()?;
+    let aggregates: Vec<_> = drafts.iter().map(|a| resolve_aggregate(cx, a, input)).collect();
     let (key, aggregates) = (key?, aggregates.into_iter().collect::<Option<Vec<_>>>()?);
     let taken = |name: &str| key.iter().any(|i| input.fields[*i].name.eq_ignore_ascii_case(name));
-    for column in draft.aggregates.iter().map(|a| &a.name).filter(|n| taken(&n.value)) {
+    for column in drafts.iter().map(|a| &a.name).filter(|n| taken(&n.value)) {
         duplicate_column(cx, &column.value, &column.span, "the key has a column of that name");
     }
     for column in draft.key.iter().filter(|k| ["window_start", "window_end"].contains(&k.value.as_str())) {

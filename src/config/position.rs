@@ -55,7 +55,8 @@ fn read(table: &Table<'_>, key: &str, words: &[&str], kind: Option<LogKind>) -> 
     match found.value {
         DeValue::String(text) if words.contains(&text.as_ref()) => Some(Position::Word(text.to_string())),
         DeValue::String(text) => match later(key, text) {
-            Some(id) => add(not_yet(id, format!("{key} = {}", table.cx.written(&found.span)), found.span)),
+            Some(id) => add(not_yet(id, format!("{key} = {}", table.cx.written(&found.span)), found.span)
+                .note(format!("in this version: {}, a timestamp or offsets", words.join(", ")))),
             None => add(Diagnostic::new(
                 ErrorId::NOT_ALLOWED,
                 format!("`{key}` can't be {}", table.cx.written(&found.span)),

@@ -61,10 +61,10 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
         return None;
     }
     let document = document.get_ref();
-    refuse_unknown_sections(cx, document);
+    let unread = refuse_unknown_sections(cx, document);
     let (id, max_parallelism, settings) = pipeline_section(cx, document, path);
     let drafts = drafts(cx, document, settings.checkpoint_interval);
-    let nodes = graph::join(cx, &drafts)?;
+    let nodes = graph::join(cx, &drafts, &unread)?;
     let plan = Plan { pipeline: id, max_parallelism, nodes };
     let line = |span: &Range<usize>| cx.text[..span.start].matches('\n').count() + 1;
     let mut pipeline =
@@ -83,9 +83,12 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
     Some(pipeline)
 }
 
-fn refuse_unknown_sections(cx: &Context<'_>, document: &DeTable<'_>) {
+/// Answers the names of the nodes in what is refused.
+fn refuse_unknown_sections(cx: &Context<'_>, document: &DeTable<'_>) -> Vec<String> {
+    let mut unread = vec![];
     for (key, value) in in_file_order(document).into_iter().filter(|(k, _)| !SECTIONS.contains(&k.value)) {
         let word = key.value;
+        unread.extend(value.value.as_table().iter().flat_map(|t| t.keys()).map(|name| name.get_ref().to_string()));
         let diagnostic = match (later("section", word), value.value) {
             (Some(id), _) => not_yet(id, format!("[{word}.NAME]"), key.span),
             (None, DeValue::Table(_)) => Diagnostic::new(ErrorId::UNKNOWN_SECTION, format!("unknown section [{word}]"))
@@ -97,6 +100,7 @@ fn refuse_unknown_sections(cx: &Context<'_>, document: &DeTable<'_>) {
         };
         cx.problems.add(diagnostic);
     }
+    unread
 }
 
 /// Id, key groups and settings. What is missing or wrong has a stand-in; the file is refused then.

@@ -56,8 +56,9 @@ impl Taken<'_> {
                 _ => {}
             }
         }
-        // A misspelt `from` leaves the output it meant untaken: saying so would be noise.
-        if !all_resolved || matches!(draft.kind, DraftKind::Sink(_)) {
+        // A misspelt `from` or `discard` leaves the output it meant untaken: saying so would be noise.
+        let misspelt = draft.discard.iter().any(|d| !named.contains(&d.value.as_str()));
+        if !all_resolved || misspelt || matches!(draft.kind, DraftKind::Sink(_)) {
             return;
         }
         if self.reader(index, 0).is_none() {

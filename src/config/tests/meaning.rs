@@ -210,7 +210,7 @@ fn a_fingerprint_does_not_change_with_what_state_survives() {
     ] {
         assert_eq!(parts(""), parts(edits), "{edits}");
     }
-    let added = parts("- price = \"float64\"\n+ price = \"float64\"\n+ coupon = \"string?\"");
-    assert_eq!(added[2].1["schema.coupon"], "string?");
+    let added = pipeline("= price = \"float64\"\n+ coupon = \"string?\"");
+    assert_eq!(added.fingerprints["events"].parts["schema.coupon"], "string?");
     assert_eq!(pipeline("").fingerprints["clean"].line, 20);
 }

@@ -10,26 +10,26 @@ use super::{Diagnostics, parse};
 
 const BASE: &str = include_str!("base.toml");
 
-/// Applies a case's edits: `- line` goes, `+ line` comes in its place, `= line` is where the next `+` goes after.
+/// Applies a case's edits: `- line` goes, `+ line` comes in its place, `= line` is where the next `+` goes after. Lines are looked for from the last edit on.
 fn edited(edits: &str) -> String {
     let mut lines: Vec<&str> = BASE.lines().collect();
-    let mut place = lines.len();
+    let (mut place, mut last) = (lines.len(), 0);
     for edit in edits.lines().filter(|l| !l.trim().is_empty()) {
         let (sign, line) = (&edit[..1], edit[1..].strip_prefix(' ').unwrap_or_default());
-        let found =
-            || lines.iter().position(|l| *l == line).unwrap_or_else(|| panic!("base.toml has no line `{line}`"));
-        match sign {
-            "-" => {
-                place = found();
-                lines.remove(place);
-            }
-            "=" => place = found() + 1,
-            "+" => {
+        let found = (last..lines.len()).chain(0..last).find(|i| lines[*i] == line);
+        place = match (sign, found) {
+            ("+", _) => {
                 lines.insert(place, line);
-                place += 1;
+                place + 1
             }
-            other => panic!("an edit begins with -, + or =, not {other}"),
-        }
+            ("-", Some(found)) => {
+                lines.remove(found);
+                found
+            }
+            ("=", Some(found)) => found + 1,
+            _ => panic!("base.toml has no line `{line}`"),
+        };
+        last = place;
     }
     lines.join("\n") + "\n"
 }

@@ -42,6 +42,6 @@ fn a_file_that_is_not_there_is_named() {
     let answer = load(Path::new("no/such.toml")).unwrap_err().to_string();
     assert_eq!(
         answer,
-        "error[F001]: can't read no/such.toml\n  |\n  = there is no such file\n\n1 error in no/such.toml; docs/ERRORS.md explains its id"
+        "error[F001]: can't read no/such.toml\n |\n = there is no such file\n\n1 error in no/such.toml; docs/ERRORS.md explains its id"
     );
 }
