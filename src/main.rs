@@ -1,32 +1,39 @@
 //! The `floodmark` program: parses the command line and calls the command.
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use floodmark::cli::generate::{self, GenerateArgs};
+use clap::Parser;
+use floodmark::cli::{check, explain, fail, generate, preview, run};
 
-/// A stream processor for Kafka, dedup, windows and Iceberg on one machine: exactly once, counted.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
-#[command(version)]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
+#[command(
+    version,
+    about = "A stream processor for Kafka → check → dedup → windows → Iceberg on one machine, exactly once, counted"
+)]
 enum Command {
+    /// Run a pipeline until its input ends or it is stopped
+    Run(run::RunArgs),
+    /// Say what is wrong with a pipeline file
+    Check(check::Args),
+    /// Say what a pipeline file does: nodes, columns, state, guarantees
+    Explain(explain::Args),
+    /// Show the first records of each source as the pipeline would see them
+    Preview(preview::Args),
     /// Write a workload whose every record is known: clickstream, roster or orders
-    Generate(Box<GenerateArgs>),
+    Generate(Box<generate::GenerateArgs>),
 }
 
 fn main() -> ExitCode {
-    let done = match CommandLine::parse().command {
-        Command::Generate(args) => generate::run(*args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+    match Command::parse() {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Preview(args) => preview::run(&args),
+        Command::Generate(args) => match generate::run(*args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        },
     }
 }

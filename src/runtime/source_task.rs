@@ -15,7 +15,7 @@ use floodmark_pipeline::time::EventTime;
 use super::counters::NodeCounters;
 use super::element::{PartitionAtCut, Watermark};
 use super::part::{Admission, Leaving, PartitionPart};
-use crate::decode::{BadRecord, Decoded, Decoder};
+use crate::decode::{BadRecord, Decoded, Decoder, reason};
 use crate::source::{Position, RawBatch, Reader, SourceError};
 
 pub struct SourceTask {
@@ -40,6 +40,7 @@ pub struct Polled {
     /// One batch for each partition that had something.
     pub rows: Vec<Rows>,
     pub errors: Vec<BadRecord>,
+    pub unknown_fields: u64,
 }
 
 impl SourceTask {
@@ -74,7 +75,11 @@ impl SourceTask {
         let mut failed = None;
         polled.read = reader.poll(max_records, &mut |batch| {
             decoder.decode(&batch, &mut polled.errors);
-            match stamping.stamp(decoder.finish(), &batch, &mut polled.errors) {
+            let stamped = decoder.finish().and_then(|decoded| {
+                polled.unknown_fields += decoded.unknown_fields;
+                stamping.stamp(decoded, &batch, &mut polled.errors)
+            });
+            match stamped {
                 Ok(rows) => polled.rows.extend(rows),
                 Err(error) => failed = Some(error),
             }
@@ -85,6 +90,7 @@ impl SourceTask {
         self.refuse_bad_records(&polled)?;
         self.counters.records_in += polled.read as u64;
         self.counters.records_out += polled.rows.iter().map(|r| r.len() as u64).sum::<u64>();
+        self.counters.unknown_fields += polled.unknown_fields;
         self.counters.errors += polled.errors.len() as u64;
         Ok(polled)
     }
@@ -225,7 +231,7 @@ fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {
         timestamp_ms: record.log_timestamp.map(|t| t.0),
         key: raw.and_then(|r| r.key).map(<[u8]>::to_vec),
         value: raw.and_then(|r| r.payload).map(<[u8]>::to_vec),
-        reason: "future",
+        reason: reason::FUTURE,
         detail: format!("event time {} is too far ahead of the record's log timestamp {logged}", record.time),
     }
 }

@@ -20,7 +20,7 @@ use super::outbox::{Generation, Outbox};
 use super::part::{FromWorker, Leaving, NodePart, Part, PartitionPart, ToWorker, WorkerError};
 use super::source_task::{Polled, SourceTask};
 use super::topology::{EdgeId, Topology};
-use crate::decode::errors::error_rows;
+use crate::decode::errors;
 use crate::source::names::PartitionNames;
 
 /// How large a worker's part of the outbox may grow before a barrier must seal it.
@@ -286,7 +286,7 @@ impl Worker {
             self.emit_rows(OutputRef { node, output: OutputId::MAIN }, rows)?;
         }
         if !polled.errors.is_empty() {
-            let errors = error_rows(&polled.errors, &self.names).map_err(|error| rows_error("errors", error))?;
+            let errors = errors::rows(&polled.errors, &self.names).map_err(|error| rows_error("errors", error))?;
             self.emit_batch(OutputRef { node, output: OutputId::SOURCE_ERRORS }, &errors)?;
         }
         Ok(())

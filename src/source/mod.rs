@@ -2,9 +2,9 @@
 //!
 //! Two sides: [`Log`] is asked by the control side what partitions there are and where they end; a [`Reader`] is owned by one worker and hands it records.
 //! Doesn't know: schemas, event time, checkpoints. Keeps: a record is handed out once for each assignment, in offset order within its partition.
+pub mod check;
 pub mod connect;
 pub mod names;
-pub mod check;
 
 use async_trait::async_trait;
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
