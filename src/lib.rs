@@ -4,10 +4,12 @@
 pub mod cli;
 pub mod config;
 pub mod decode;
+pub mod digest;
 pub mod file;
 pub mod generator;
 pub mod kafka;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod table;
 pub mod workload;
