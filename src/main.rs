@@ -2,7 +2,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use floodmark::cli::{check, explain, fail, generate, preview, run};
+use floodmark::cli::{check, diff, digest, explain, fail, generate, preview, run};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -21,6 +21,10 @@ enum Command {
     Explain(explain::Args),
     /// Show the first records of each source as the pipeline would see them
     Preview(preview::Args),
+    /// Print what a table holds as one line, to compare with another table's
+    Digest(digest::DigestArgs),
+    /// Print the rows in which two tables differ; exits with 1 if they do
+    Diff(diff::DiffArgs),
     /// Write a workload whose every record is known: clickstream, roster or orders
     Generate(Box<generate::GenerateArgs>),
 }
@@ -31,9 +35,12 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),
-        Command::Generate(args) => match generate::run(*args) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error),
-        },
+        Command::Digest(args) => done(digest::run(args)),
+        Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Generate(args) => done(generate::run(*args)),
     }
+}
+
+fn done<E: std::error::Error>(result: Result<(), E>) -> ExitCode {
+    result.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
 }

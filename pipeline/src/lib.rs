@@ -11,6 +11,7 @@
 pub mod aggregate;
 pub mod bytes;
 pub mod dedup;
+pub mod digest;
 pub mod hash;
 pub mod ids;
 pub mod late;
