@@ -3,6 +3,7 @@
 //! This crate is everything that touches the world; the rules are in `floodmark-pipeline`, keyed state in `floodmark-state`.
 pub mod config;
 pub mod decode;
+pub mod iceberg;
 pub mod sink;
 pub mod source;
 pub mod store;
