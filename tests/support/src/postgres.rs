@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::chown;
-use std::path::Path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

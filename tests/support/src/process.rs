@@ -165,7 +165,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
         let mut process = shell(
-            "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done",
+            "exec 2>/dev/null; trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done",
             &output,
         );
         assert!(until(Duration::from_secs(10), || process.output_tail() == "up"));

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
