@@ -9,9 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use rdkafka::admin::{
-    AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult,
-};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::{Offset, TopicPartitionList};
@@ -38,18 +36,10 @@ impl Broker {
             controller: Port::reserve()?,
         };
         let folder = broker.service.folder();
-        fs::write(folder.join("server.properties"), broker.properties())
-            .doing("write server.properties")?;
+        fs::write(folder.join("server.properties"), broker.properties()).doing("write server.properties")?;
         fs::write(folder.join("log4j2.properties"), LOGGING).doing("write log4j2.properties")?;
         let mut format = broker.java()?;
-        format.args([
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            CLUSTER_ID,
-            "-c",
-            "server.properties",
-        ]);
+        format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", "server.properties"]);
         run(&mut format)?;
         broker.start_again()?;
         Ok(broker)
@@ -75,9 +65,7 @@ impl Broker {
         command.args(["kafka.Kafka", "server.properties"]);
         let admin = self.admin()?;
         let answers = || {
-            let metadata = admin
-                .inner()
-                .fetch_metadata(None, Duration::from_millis(500));
+            let metadata = admin.inner().fetch_metadata(None, Duration::from_millis(500));
             metadata.is_ok_and(|metadata| !metadata.brokers().is_empty())
         };
         self.service.start(command, answers)
@@ -93,16 +81,9 @@ impl Broker {
     }
 
     /// Creates a topic with settings of its own, as `("cleanup.policy", "compact")`.
-    pub fn create_topic_with(
-        &self,
-        topic: &str,
-        partitions: i32,
-        settings: &[(&str, &str)],
-    ) -> Result<()> {
+    pub fn create_topic_with(&self, topic: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<()> {
         let plain = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
-        let new = settings
-            .iter()
-            .fold(plain, |new, (key, value)| new.set(key, value));
+        let new = settings.iter().fold(plain, |new, (key, value)| new.set(key, value));
         accepted(block_on(self.admin()?.create_topics([&new], &options()))?)?;
         self.settled(topic, partitions as usize)
     }
@@ -115,9 +96,7 @@ impl Broker {
     /// Raises the number of partitions to `total`.
     pub fn add_partitions(&self, topic: &str, total: usize) -> Result<()> {
         let new = NewPartitions::new(topic, total);
-        accepted(block_on(
-            self.admin()?.create_partitions([&new], &options()),
-        )?)?;
+        accepted(block_on(self.admin()?.create_partitions([&new], &options()))?)?;
         self.settled(topic, total)
     }
 
@@ -134,10 +113,7 @@ impl Broker {
 
     /// First and next offset of a partition.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<(i64, i64)> {
-        Ok(self
-            .admin()?
-            .inner()
-            .fetch_watermarks(topic, partition, REQUEST_LIMIT)?)
+        Ok(self.admin()?.inner().fetch_watermarks(topic, partition, REQUEST_LIMIT)?)
     }
 
     fn settled(&self, topic: &str, partitions: usize) -> Result<()> {
@@ -147,22 +123,13 @@ impl Broker {
                 return false;
             };
             let found = metadata.topics().iter().find(|found| found.name() == topic);
-            let led = found.map_or(0, |topic| {
-                topic
-                    .partitions()
-                    .iter()
-                    .filter(|p| p.leader() >= 0)
-                    .count()
-            });
+            let led = found.map_or(0, |topic| topic.partitions().iter().filter(|p| p.leader() >= 0).count());
             led == partitions
         };
         if until(REQUEST_LIMIT, shown) {
             return Ok(());
         }
-        Err(StackError::TopicNotSettled {
-            topic: topic.to_string(),
-            limit: REQUEST_LIMIT,
-        })
+        Err(StackError::TopicNotSettled { topic: topic.to_string(), limit: REQUEST_LIMIT })
     }
 
     fn admin(&self) -> Result<AdminClient<DefaultClientContext>> {
@@ -223,15 +190,11 @@ appender.console.layout.pattern=%d{ISO8601} %p %c{1} %m%n
 ";
 
 fn options() -> AdminOptions {
-    AdminOptions::new()
-        .operation_timeout(Some(REQUEST_LIMIT))
-        .request_timeout(Some(REQUEST_LIMIT))
+    AdminOptions::new().operation_timeout(Some(REQUEST_LIMIT)).request_timeout(Some(REQUEST_LIMIT))
 }
 
 fn accepted(results: Vec<TopicResult>) -> Result<()> {
-    results.into_iter().try_for_each(|result| {
-        result
-            .map(drop)
-            .map_err(|(topic, code)| StackError::Topic { topic, code })
-    })
+    results
+        .into_iter()
+        .try_for_each(|result| result.map(drop).map_err(|(topic, code)| StackError::Topic { topic, code }))
 }

@@ -17,25 +17,13 @@ pub enum StackError {
     #[error("{what} is missing: run scripts/setup")]
     NotInstalled { what: &'static str },
     #[error("{service} doesn't answer after {limit:?}; the end of its log:\n{log}")]
-    NotReady {
-        service: &'static str,
-        limit: Duration,
-        log: String,
-    },
+    NotReady { service: &'static str, limit: Duration, log: String },
     #[error("{service} ended while it started ({status}); the end of its log:\n{log}")]
-    Ended {
-        service: &'static str,
-        status: ExitStatus,
-        log: String,
-    },
+    Ended { service: &'static str, status: ExitStatus, log: String },
     #[error("still running after {limit:?}; the end of its output:\n{log}")]
     StillRunning { limit: Duration, log: String },
     #[error("{command} failed ({status}):\n{output}")]
-    Failed {
-        command: String,
-        status: ExitStatus,
-        output: String,
-    },
+    Failed { command: String, status: ExitStatus, output: String },
     #[error("no free port between {first} and {last}")]
     NoFreePort { first: u16, last: u16 },
     #[error("cannot {doing}: {source}")]
@@ -43,10 +31,7 @@ pub enum StackError {
     #[error(transparent)]
     Kafka(#[from] KafkaError),
     #[error("the broker refused topic {topic}: {code}")]
-    Topic {
-        topic: String,
-        code: RDKafkaErrorCode,
-    },
+    Topic { topic: String, code: RDKafkaErrorCode },
     #[error("the store refused bucket {name}: {status:?}")]
     Bucket { name: String, status: Option<u16> },
     #[error("the broker doesn't show topic {topic} as asked after {limit:?}")]
@@ -67,9 +52,6 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for io::Result<T> {
     fn doing(self, doing: impl Into<String>) -> Result<T> {
-        self.map_err(|source| StackError::Io {
-            doing: doing.into(),
-            source,
-        })
+        self.map_err(|source| StackError::Io { doing: doing.into(), source })
     }
 }

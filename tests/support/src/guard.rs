@@ -68,11 +68,7 @@ mod tests {
 
     #[test]
     fn a_process_is_killed_when_the_test_process_dies() {
-        let mut sleeper = Command::new("sleep")
-            .arg("1000")
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let mut sleeper = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let mut guard = Guard::of_process_group(sleeper.id()).unwrap();
         close_pipe(&mut guard);
         let mut ended = None;

@@ -37,11 +37,7 @@ fn cache() -> PathBuf {
 /// A file of the cache, if it was fetched.
 pub fn fetched(path: &str) -> Result<PathBuf> {
     let path = cache().join(path);
-    if path.exists() {
-        Ok(path)
-    } else {
-        Err(StackError::NotFetched { path })
-    }
+    if path.exists() { Ok(path) } else { Err(StackError::NotFetched { path }) }
 }
 
 /// The Python with PyIceberg, pyarrow and DuckDB: readers that wrote none of our tables.

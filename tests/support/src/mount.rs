@@ -9,20 +9,12 @@ use rustix::process::geteuid;
 
 /// The command, with a new disk of `size_kib` at `folder` (what was there is hidden from it).
 pub fn with_small_disk(command: &Command, folder: &Path, size_kib: u32) -> Command {
-    mounted(
-        command,
-        folder,
-        &format!(r#"mount -t tmpfs -o size={size_kib}k tmpfs "$1""#),
-    )
+    mounted(command, folder, &format!(r#"mount -t tmpfs -o size={size_kib}k tmpfs "$1""#))
 }
 
 /// The command, with `folder` read-only.
 pub fn with_read_only(command: &Command, folder: &Path) -> Command {
-    mounted(
-        command,
-        folder,
-        r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1""#,
-    )
+    mounted(command, folder, r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1""#)
 }
 
 /// Everything ends in an `exec`: the process id is the command's own. A working folder is entered anew, to see the mount.
@@ -56,27 +48,16 @@ mod tests {
 
     fn write(kib: u32, folder: &Path) -> Command {
         let mut command = Command::new("sh");
-        command
-            .arg("-c")
-            .arg(format!("head -c {} /dev/zero > file", kib * 1024))
-            .current_dir(folder);
+        command.arg("-c").arg(format!("head -c {} /dev/zero > file", kib * 1024)).current_dir(folder);
         command
     }
 
     #[test]
     fn a_small_disk_fills_up_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let fits = with_small_disk(&write(100, folder.path()), folder.path(), 1024)
-            .output()
-            .unwrap();
-        assert!(
-            fits.status.success(),
-            "{}",
-            String::from_utf8_lossy(&fits.stderr)
-        );
-        let full = with_small_disk(&write(2000, folder.path()), folder.path(), 1024)
-            .output()
-            .unwrap();
+        let fits = with_small_disk(&write(100, folder.path()), folder.path(), 1024).output().unwrap();
+        assert!(fits.status.success(), "{}", String::from_utf8_lossy(&fits.stderr));
+        let full = with_small_disk(&write(2000, folder.path()), folder.path(), 1024).output().unwrap();
         assert!(String::from_utf8_lossy(&full.stderr).contains("No space left on device"));
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
     }
@@ -85,15 +66,10 @@ mod tests {
     fn a_read_only_folder_can_be_read_and_not_written() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("before"), "here").unwrap();
-        let refused = with_read_only(&write(1, folder.path()), folder.path())
-            .output()
-            .unwrap();
+        let refused = with_read_only(&write(1, folder.path()), folder.path()).output().unwrap();
         assert!(String::from_utf8_lossy(&refused.stderr).contains("Read-only file system"));
         let mut cat = Command::new("cat");
         cat.arg(folder.path().join("before"));
-        assert_eq!(
-            with_read_only(&cat, folder.path()).output().unwrap().stdout,
-            b"here"
-        );
+        assert_eq!(with_read_only(&cat, folder.path()).output().unwrap().stdout, b"here");
     }
 }

@@ -29,10 +29,7 @@ impl Port {
         (0..count)
             .map(|step| FIRST + ((start + step) % count) as u16)
             .find_map(Port::claim)
-            .ok_or(StackError::NoFreePort {
-                first: FIRST,
-                last: LAST,
-            })
+            .ok_or(StackError::NoFreePort { first: FIRST, last: LAST })
     }
 
     fn claim(number: u16) -> Option<Port> {
@@ -40,10 +37,7 @@ impl Port {
         let claim = UnixListener::bind_addr(&name).ok()?;
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok()?;
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, number + 10_000)).ok()?;
-        Some(Port {
-            number,
-            _claim: claim,
-        })
+        Some(Port { number, _claim: claim })
     }
 
     pub fn number(&self) -> u16 {

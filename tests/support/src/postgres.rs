@@ -34,23 +34,10 @@ impl Postgres {
         let data = postgres.data();
         fs::create_dir(&data).doing("make the data folder")?;
         if geteuid().is_root() {
-            chown(&data, Some(user_id("-u")?), Some(user_id("-g")?))
-                .doing("hand the data folder to postgres")?;
+            chown(&data, Some(user_id("-u")?), Some(user_id("-g")?)).doing("hand the data folder to postgres")?;
         }
         let mut initdb = postgres.as_server_user("initdb");
-        initdb
-            .args([
-                "--no-sync",
-                "-A",
-                "trust",
-                "-U",
-                USER,
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "-D",
-            ])
-            .arg(&data);
+        initdb.args(["--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "-D"]).arg(&data);
         run(&mut initdb)?;
         postgres.start_again()?;
         Ok(postgres)
@@ -63,23 +50,11 @@ impl Postgres {
             .arg("-D")
             .arg(self.data())
             .args(["-p", &self.port.number().to_string()])
-            .args([
-                "-c",
-                "listen_addresses=127.0.0.1",
-                "-c",
-                "unix_socket_directories=",
-            ])
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
             .args(["-c", "fsync=off"]);
         let mut ask = Command::new(self.programs.join("pg_isready"));
-        ask.args([
-            "-q",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &self.port.number().to_string(),
-        ]);
-        self.service
-            .start(server, || ask.status().is_ok_and(|status| status.success()))
+        ask.args(["-q", "-h", "127.0.0.1", "-p", &self.port.number().to_string()]);
+        self.service.start(server, || ask.status().is_ok_and(|status| status.success()))
     }
 
     pub fn stop(&mut self) -> Result<()> {
@@ -93,15 +68,7 @@ impl Postgres {
 
     pub fn create_database(&self, name: &str) -> Result<()> {
         let mut createdb = Command::new(self.programs.join("createdb"));
-        createdb.args([
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &self.port.number().to_string(),
-            "-U",
-            USER,
-            name,
-        ]);
+        createdb.args(["-h", "127.0.0.1", "-p", &self.port.number().to_string(), "-U", USER, name]);
         run(&mut createdb).map(drop)
     }
 
@@ -116,10 +83,7 @@ impl Postgres {
     }
 
     pub fn jdbc_url(&self, database: &str) -> String {
-        format!(
-            "jdbc:postgresql://{}/{database}?user={USER}",
-            self.port.address()
-        )
+        format!("jdbc:postgresql://{}/{database}?user={USER}", self.port.address())
     }
 
     /// Its data and its log; gone with the value.
@@ -136,9 +100,7 @@ impl Postgres {
         let mut command = if geteuid().is_root() {
             let mut command = Command::new("setpriv");
             let (user, group) = (format!("--reuid={USER}"), format!("--regid={USER}"));
-            command
-                .args([&user, &group, "--clear-groups", "--"])
-                .arg(program);
+            command.args([&user, &group, "--clear-groups", "--"]).arg(program);
             command
         } else {
             Command::new(program)
@@ -150,24 +112,15 @@ impl Postgres {
 
 fn user_id(which: &str) -> Result<u32> {
     let id = run(Command::new("id").args([which, USER]))?;
-    id.trim().parse().map_err(|_| StackError::NotInstalled {
-        what: "the user postgres",
-    })
+    id.trim().parse().map_err(|_| StackError::NotInstalled { what: "the user postgres" })
 }
 
 fn newest_programs() -> Result<PathBuf> {
     let versions = fs::read_dir(PROGRAMS).into_iter().flatten().flatten();
     let newest = versions
         .filter_map(|version| version.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|version| {
-            Path::new(PROGRAMS)
-                .join(version.to_string())
-                .join("bin/initdb")
-                .exists()
-        })
+        .filter(|version| Path::new(PROGRAMS).join(version.to_string()).join("bin/initdb").exists())
         .max();
-    let newest = newest.ok_or(StackError::NotInstalled {
-        what: "the Postgres server",
-    })?;
+    let newest = newest.ok_or(StackError::NotInstalled { what: "the Postgres server" })?;
     Ok(Path::new(PROGRAMS).join(newest.to_string()).join("bin"))
 }

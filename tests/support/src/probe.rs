@@ -25,9 +25,8 @@ pub fn until(limit: Duration, mut yes: impl FnMut() -> bool) -> bool {
 pub fn http_status(address: SocketAddr, method: &str, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    );
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     // "HTTP/1.1 200"
     let mut head = [0; 12];

@@ -43,12 +43,7 @@ impl Process {
             .spawn()
             .doing(format!("start {}", command.get_program().display()))?;
         let guard = Guard::of_process_group(child.id())?;
-        Ok(Process {
-            child,
-            output: output.to_path_buf(),
-            stop_signal: Signal::TERM,
-            _guard: guard,
-        })
+        Ok(Process { child, output: output.to_path_buf(), stop_signal: Signal::TERM, _guard: guard })
     }
 
     /// Stops with this signal instead of SIGTERM.
@@ -71,10 +66,7 @@ impl Process {
         until(limit, || !matches!(self.child.try_wait(), Ok(None)));
         match self.exit_status()? {
             Some(status) => Ok(status),
-            None => Err(StackError::StillRunning {
-                limit,
-                log: self.output_tail(),
-            }),
+            None => Err(StackError::StillRunning { limit, log: self.output_tail() }),
         }
     }
 
@@ -132,20 +124,13 @@ impl Drop for Process {
 /// Runs a command to its end; its output is part of the error.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
-    let done = command
-        .stdin(Stdio::null())
-        .output()
-        .doing(format!("start {name}"))?;
+    let done = command.stdin(Stdio::null()).output().doing(format!("start {name}"))?;
     let output = String::from_utf8_lossy(&done.stdout).into_owned();
     if done.status.success() {
         return Ok(output);
     }
     let output = output + &String::from_utf8_lossy(&done.stderr);
-    Err(StackError::Failed {
-        command: name,
-        status: done.status,
-        output,
-    })
+    Err(StackError::Failed { command: name, status: done.status, output })
 }
 
 #[cfg(test)]
@@ -164,10 +149,8 @@ mod tests {
     fn a_paused_process_stands_still_until_it_is_resumed_and_can_be_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
-        let mut process = shell(
-            "exec 2>/dev/null; trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done",
-            &output,
-        );
+        let mut process =
+            shell("exec 2>/dev/null; trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done", &output);
         assert!(until(Duration::from_secs(10), || process.output_tail() == "up"));
         process.pause();
         process.signal(Signal::TERM);

@@ -40,13 +40,7 @@ struct Door {
 impl Proxy {
     pub fn start(service: SocketAddr) -> Result<Proxy> {
         let (traps, connections) = Default::default();
-        let mut proxy = Proxy {
-            port: Port::reserve()?,
-            service,
-            traps,
-            connections,
-            door: None,
-        };
+        let mut proxy = Proxy { port: Port::reserve()?, service, traps, connections, door: None };
         proxy.come_back()?;
         Ok(proxy)
     }
@@ -85,8 +79,7 @@ impl Proxy {
         }
         let listener = TcpListener::bind(self.port.address()).doing("listen")?;
         let closing = Arc::new(AtomicBool::new(false));
-        let (service, traps, connections) =
-            (self.service, self.traps.clone(), self.connections.clone());
+        let (service, traps, connections) = (self.service, self.traps.clone(), self.connections.clone());
         let closed = closing.clone();
         let thread = thread::spawn(move || {
             for client in listener.incoming().flatten() {

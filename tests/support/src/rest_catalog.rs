@@ -18,10 +18,7 @@ use crate::{Port, Result, fetched};
 /// Where the catalog keeps its pointers.
 pub enum Pointers<'a> {
     Sqlite,
-    Postgres {
-        server: &'a Postgres,
-        database: &'a str,
-    },
+    Postgres { server: &'a Postgres, database: &'a str },
 }
 
 /// Where the tables lie.
@@ -44,10 +41,7 @@ impl RestCatalog {
         let mut settings = Vec::new();
         match pointers {
             Pointers::Sqlite => {
-                settings.push((
-                    "CATALOG_URI",
-                    format!("jdbc:sqlite:{}", folder.join("catalog.db").display()),
-                ));
+                settings.push(("CATALOG_URI", format!("jdbc:sqlite:{}", folder.join("catalog.db").display())));
                 // SQLite has one writer: a second connection would only see it busy.
                 settings.push(("CATALOG_CLIENTS", "1".to_string()));
             }
@@ -63,10 +57,7 @@ impl RestCatalog {
             }
             Warehouse::S3 { store, bucket } => {
                 settings.extend([
-                    (
-                        "CATALOG_IO__IMPL",
-                        "org.apache.iceberg.aws.s3.S3FileIO".to_string(),
-                    ),
+                    ("CATALOG_IO__IMPL", "org.apache.iceberg.aws.s3.S3FileIO".to_string()),
                     ("CATALOG_S3_ENDPOINT", store.endpoint()),
                     ("CATALOG_S3_PATH__STYLE__ACCESS", "true".to_string()),
                     ("AWS_REGION", s3::REGION.to_string()),
@@ -76,12 +67,7 @@ impl RestCatalog {
                 format!("s3://{bucket}/warehouse")
             }
         };
-        let mut catalog = RestCatalog {
-            service,
-            port: Port::reserve()?,
-            warehouse,
-            settings,
-        };
+        let mut catalog = RestCatalog { service, port: Port::reserve()?, warehouse, settings };
         catalog.start_again()?;
         Ok(catalog)
     }
@@ -90,28 +76,18 @@ impl RestCatalog {
     pub fn start_again(&mut self) -> Result<()> {
         let mut server = Command::new("java");
         server
-            .args([
-                "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-            ])
+            .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
             .arg(fetched("rest/lib")?.join("*"))
             .arg("org.apache.iceberg.rest.RESTCatalogServer")
             .current_dir(self.service.folder())
             .env("CATALOG_REST_PORT", self.port.number().to_string())
             .env("CATALOG_CATALOG_NAME", "rest")
-            .env(
-                "CATALOG_CATALOG__IMPL",
-                "org.apache.iceberg.jdbc.JdbcCatalog",
-            )
+            .env("CATALOG_CATALOG__IMPL", "org.apache.iceberg.jdbc.JdbcCatalog")
             .env("CATALOG_JDBC_SCHEMA__VERSION", "V1")
             .env("CATALOG_WAREHOUSE", &self.warehouse)
             .envs(self.settings.iter().map(|(key, value)| (key, value)));
         let address = self.port.address();
-        self.service.start(server, || {
-            http_status(address, "GET", "/v1/config") == Some(200)
-        })
+        self.service.start(server, || http_status(address, "GET", "/v1/config") == Some(200))
     }
 
     pub fn stop(&mut self) -> Result<()> {

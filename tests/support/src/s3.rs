@@ -22,15 +22,8 @@ pub struct S3 {
 }
 
 enum Store {
-    Versitygw {
-        program: PathBuf,
-    },
-    SeaweedFs {
-        program: PathBuf,
-        master: Port,
-        volume: Port,
-        filer: Port,
-    },
+    Versitygw { program: PathBuf },
+    SeaweedFs { program: PathBuf, master: Port, volume: Port, filer: Port },
 }
 
 impl S3 {
@@ -54,13 +47,8 @@ impl S3 {
     fn start_store(store: Store) -> Result<S3> {
         let service = Service::new("s3", Signal::TERM)?;
         fs::create_dir(service.folder().join("data")).doing("make the data folder")?;
-        fs::write(service.folder().join("s3.json"), seaweedfs_identities())
-            .doing("write s3.json")?;
-        let mut s3 = S3 {
-            service,
-            port: Port::reserve()?,
-            store,
-        };
+        fs::write(service.folder().join("s3.json"), seaweedfs_identities()).doing("write s3.json")?;
+        let mut s3 = S3 { service, port: Port::reserve()?, store };
         s3.start_again()?;
         Ok(s3)
     }
@@ -71,9 +59,7 @@ impl S3 {
         let address = self.port.address();
         match &self.store {
             // Any answer will do: without a signature it is a refusal.
-            Store::Versitygw { .. } => self
-                .service
-                .start(command, || http_status(address, "GET", "/").is_some()),
+            Store::Versitygw { .. } => self.service.start(command, || http_status(address, "GET", "/").is_some()),
             // Its gateway answers before there is a volume to write to.
             Store::SeaweedFs { master, filer, .. } => {
                 let (master, filer) = (master.address(), filer.address());
@@ -94,10 +80,7 @@ impl S3 {
             Store::SeaweedFs { filer, .. } => {
                 match http_status(filer.address(), "POST", &format!("/buckets/{name}/")) {
                     Some(200..=299) => Ok(()),
-                    status => Err(StackError::Bucket {
-                        name: name.to_string(),
-                        status,
-                    }),
+                    status => Err(StackError::Bucket { name: name.to_string(), status }),
                 }
             }
         }
@@ -132,54 +115,24 @@ impl S3 {
             Store::Versitygw { program } => {
                 let mut command = Command::new(program);
                 command
-                    .args([
-                        "--port",
-                        &format!("127.0.0.1:{port}"),
-                        "--region",
-                        REGION,
-                        "--quiet",
-                        "posix",
-                        "data",
-                    ])
+                    .args(["--port", &format!("127.0.0.1:{port}"), "--region", REGION, "--quiet", "posix", "data"])
                     .env("ROOT_ACCESS_KEY", ACCESS_KEY)
                     .env("ROOT_SECRET_KEY", SECRET_KEY);
                 command
             }
-            Store::SeaweedFs {
-                program,
-                master,
-                volume,
-                filer,
-            } => {
+            Store::SeaweedFs { program, master, volume, filer } => {
                 let mut command = Command::new(program);
                 command
-                    .args([
-                        "-logtostderr=true",
-                        "server",
-                        "-ip=127.0.0.1",
-                        "-ip.bind=127.0.0.1",
-                        "-dir=data",
-                    ])
+                    .args(["-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-dir=data"])
                     .arg(format!("-master.port={}", master.number()))
                     .args(["-master.telemetry=false", "-master.electionTimeout=1s"])
-                    .args([
-                        "-master.volumeSizeLimitMB=1024",
-                        "-master.volumePreallocate=false",
-                    ])
+                    .args(["-master.volumeSizeLimitMB=1024", "-master.volumePreallocate=false"])
                     .arg(format!("-volume.port={}", volume.number()))
                     .args(["-volume.max=50", "-volume.preStopSeconds=1", "-filer"])
                     .arg(format!("-filer.port={}", filer.number()))
-                    .args([
-                        "-filer.localSocket=filer.sock",
-                        "-s3",
-                        "-s3.localSocket=s3.sock",
-                    ])
+                    .args(["-filer.localSocket=filer.sock", "-s3", "-s3.localSocket=s3.sock"])
                     .arg(format!("-s3.port={port}"))
-                    .args([
-                        "-s3.port.iceberg=0",
-                        "-s3.port.lance=0",
-                        "-s3.config=s3.json",
-                    ]);
+                    .args(["-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.config=s3.json"]);
                 command
             }
         };

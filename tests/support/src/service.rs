@@ -36,13 +36,7 @@ impl Service {
             .tempdir()
             .doing(format!("make a folder for {name}"))?;
         let guard = Guard::of_folder(folder.path().as_os_str())?;
-        Ok(Service {
-            name,
-            stop_signal,
-            process: None,
-            folder,
-            _guard: guard,
-        })
+        Ok(Service { name, stop_signal, process: None, folder, _guard: guard })
     }
 
     pub fn folder(&self) -> &Path {
@@ -60,32 +54,20 @@ impl Service {
         });
         let (service, limit) = (self.name, START_LIMIT);
         match ended {
-            Some(status) => Err(StackError::Ended {
-                service,
-                status,
-                log: process.output_tail(),
-            }),
+            Some(status) => Err(StackError::Ended { service, status, log: process.output_tail() }),
             None if answered => Ok(()),
-            None => Err(StackError::NotReady {
-                service,
-                limit,
-                log: process.output_tail(),
-            }),
+            None => Err(StackError::NotReady { service, limit, log: process.output_tail() }),
         }
     }
 
     /// Stops it; its data and ports stay.
     pub fn stop(&mut self) -> Result<()> {
-        self.process
-            .take()
-            .map_or(Ok(()), |mut process| process.stop().map(drop))
+        self.process.take().map_or(Ok(()), |mut process| process.stop().map(drop))
     }
 
     /// SIGKILL; its data and ports stay.
     pub fn kill(&mut self) -> Result<()> {
-        self.process
-            .take()
-            .map_or(Ok(()), |mut process| process.kill().map(drop))
+        self.process.take().map_or(Ok(()), |mut process| process.kill().map(drop))
     }
 }
 
@@ -94,11 +76,7 @@ impl Drop for Service {
         if let Some(process) = &self.process
             && thread::panicking()
         {
-            eprintln!(
-                "--- {}: the end of its log\n{}",
-                self.name,
-                process.output_tail()
-            );
+            eprintln!("--- {}: the end of its log\n{}", self.name, process.output_tail());
         }
     }
 }

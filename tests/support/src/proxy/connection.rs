@@ -28,24 +28,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn open(
-        client: TcpStream,
-        server: TcpStream,
-        traps: Arc<Traps>,
-    ) -> Result<Arc<Connection>> {
+    pub fn open(client: TcpStream, server: TcpStream, traps: Arc<Traps>) -> Result<Arc<Connection>> {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let open = AtomicBool::new(true);
-        let connection = Arc::new(Connection {
-            client,
-            server,
-            traps,
-            caught: Mutex::default(),
-            open,
-        });
+        let connection = Arc::new(Connection { client, server, traps, caught: Mutex::default(), open });
         let (sender, requests) = channel();
-        let [reader, writer, answers] =
-            [connection.clone(), connection.clone(), connection.clone()];
+        let [reader, writer, answers] = [connection.clone(), connection.clone(), connection.clone()];
         thread::spawn(move || reader.read_requests(sender));
         thread::spawn(move || writer.forward_requests(requests));
         thread::spawn(move || answers.forward_answers());

@@ -19,10 +19,7 @@ struct Lines {
 impl Lines {
     fn start() -> Lines {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let lines = Lines {
-            address: listener.local_addr().unwrap(),
-            got: Arc::default(),
-        };
+        let lines = Lines { address: listener.local_addr().unwrap(), got: Arc::default() };
         let got = lines.got.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -100,12 +97,7 @@ fn a_held_request_lands_although_its_client_is_gone() {
     assert_eq!(hear(&other), "ok commit 2\n");
     commit.release();
     assert!(commit.wait_answered(LIMIT));
-    assert!(
-        until(LIMIT, || service.got()
-            == ["commit 2", "commit 1", "and its end"]),
-        "{:?}",
-        service.got()
-    );
+    assert!(until(LIMIT, || service.got() == ["commit 2", "commit 1", "and its end"]), "{:?}", service.got());
 }
 
 #[test]

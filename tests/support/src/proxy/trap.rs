@@ -59,10 +59,7 @@ impl Trap {
 
     pub(super) fn wait_released(&self) {
         let stage = lock(&self.stage);
-        drop(
-            self.moved
-                .wait_while(stage, |stage| *stage < Stage::Released),
-        );
+        drop(self.moved.wait_while(stage, |stage| *stage < Stage::Released));
     }
 
     fn advance(&self, to: Stage) {
@@ -73,9 +70,7 @@ impl Trap {
 
     fn wait(&self, wanted: Stage, limit: Duration) -> bool {
         let stage = lock(&self.stage);
-        let waited = self
-            .moved
-            .wait_timeout_while(stage, limit, |stage| *stage < wanted);
+        let waited = self.moved.wait_timeout_while(stage, limit, |stage| *stage < wanted);
         *waited.unwrap_or_else(PoisonError::into_inner).0 >= wanted
     }
 }
@@ -90,12 +85,7 @@ pub struct Traps {
 impl Traps {
     pub fn set(&self, kind: Kind, pattern: &[u8]) -> Arc<Trap> {
         let stage = Mutex::new(Stage::Set);
-        let trap = Arc::new(Trap {
-            kind,
-            pattern: pattern.to_vec(),
-            stage,
-            moved: Condvar::new(),
-        });
+        let trap = Arc::new(Trap { kind, pattern: pattern.to_vec(), stage, moved: Condvar::new() });
         lock(&self.set).push(trap.clone());
         trap
     }
@@ -103,9 +93,7 @@ impl Traps {
     /// The trap whose pattern ends in `chunk`; it may have begun in `before`, the bytes that came earlier.
     pub fn spring(&self, before: &[u8], chunk: &[u8]) -> Option<Arc<Trap>> {
         let mut set = lock(&self.set);
-        let at = set
-            .iter()
-            .position(|trap| ends_in_chunk(&trap.pattern, before, chunk))?;
+        let at = set.iter().position(|trap| ends_in_chunk(&trap.pattern, before, chunk))?;
         let trap = set.remove(at);
         lock(&self.sprung).push(trap.clone());
         trap.caught();
