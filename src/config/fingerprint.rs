@@ -80,7 +80,8 @@ fn source_parts(source: &Source, config: &SourceConfig, add: &mut impl FnMut(&st
         SourceConnector::Generator(generator) => {
             add("type", "generator".into());
             add("workload", generator.workload.clone());
-            generator.options.iter().for_each(|(dial, value)| add(dial, value.clone()));
+            let dials = generator.options.iter().filter(|(dial, _)| *dial != "rate");
+            dials.for_each(|(dial, value)| add(dial, value.clone()));
         }
     }
     add("format", "json".into());

@@ -240,17 +240,19 @@ fn input_schema(cx: &Context<'_>, draft: &Draft, inputs: &[Input], built: &[Buil
             )
             .at(other.at.span.clone(), "")
             .related(first.at.span.clone(), "")
-            .note(format!("`{}`: {}", first.at.value, difference(&expected, &found)))
-            .note(format!("`{}`: {}", other.at.value, difference(&found, &expected))),
+            .note(only_in(&first.at.value, &expected, &found))
+            .note(only_in(&other.at.value, &found, &expected)),
         );
     }
     Some(expected)
 }
 
 /// Columns of one schema that the other doesn't have in this form.
-fn difference(schema: &Schema, other: &Schema) -> String {
-    let own: Vec<String> = schema.fields.iter().filter(|f| !other.fields.contains(f)).map(|f| f.to_string()).collect();
-    if own.is_empty() { "the rest, or another order".to_owned() } else { own.join(", ") }
+fn only_in(name: &str, schema: &Schema, other: &Schema) -> String {
+    let own: Vec<String> =
+        schema.fields.iter().filter(|f| !other.fields.contains(f)).map(ToString::to_string).collect();
+    let own = if own.is_empty() { "no column, or another order".to_owned() } else { own.join(", ") };
+    format!("only in `{name}`: {own}")
 }
 
 /// Sources above a draft, through any path.

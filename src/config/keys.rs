@@ -7,10 +7,10 @@ mod pipeline;
 mod sink;
 mod source;
 
-pub use operator::*;
-pub use pipeline::*;
-pub use sink::*;
-pub use source::*;
+pub use operator::{DEDUP, HOPPING, SESSION, TUMBLING, WINDOW};
+pub use pipeline::{CHECKPOINT, PIPELINE, S3};
+pub use sink::{CATALOG, FILE_SINK, ICEBERG, REST_CATALOG, SINK, SQL_CATALOG};
+pub use source::{EVENT_TIME, FIELD, FILE_SOURCE, GENERATOR, KAFKA, POSITION, SOURCE, WATERMARK};
 
 use super::error_id::ErrorId;
 

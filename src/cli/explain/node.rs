@@ -31,6 +31,25 @@ pub fn describe(pipeline: &Pipeline, id: NodeId) -> (String, Vec<String>) {
     }
 }
 
+/// Widest line of a list, without what the tree puts before it.
+const LIST_WIDTH: usize = 100;
+
+/// `label` and what it lists, on as many lines as that needs.
+fn list(label: &str, items: &[String]) -> Vec<String> {
+    let mut lines = vec![format!("{label:<11}")];
+    for (i, item) in items.iter().enumerate() {
+        let comma = if i + 1 < items.len() { "," } else { "" };
+        let room = lines.last().is_none_or(|line| line.len() + item.len() < LIST_WIDTH);
+        if !room {
+            lines.push(" ".repeat(11));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(&format!(" {item}{comma}"));
+        }
+    }
+    lines
+}
+
 fn describe_source(source: &Source, config: &SourceConfig) -> (String, Vec<String>) {
     let what = match &config.connector {
         SourceConnector::Kafka(kafka) => format!("Kafka {} at {}", kafka.topics.join(", "), kafka.brokers),
@@ -52,11 +71,11 @@ fn describe_source(source: &Source, config: &SourceConfig) -> (String, Vec<Strin
         OnError::Output => "to the errors output",
         OnError::Fail => "stop the job",
     };
-    let mut details = vec![
-        format!("columns     {}", columns.join(", ")),
+    let mut details = list("columns", &columns);
+    details.extend([
         format!("reads       {}, {}", start(&config.start), end(&config.end)),
         format!("errors      records that can't be decoded {on_error}; fields not named here are {unknown}"),
-    ];
+    ]);
     details.extend(times(source, config));
     (format!("source, {what}, json"), details)
 }
@@ -137,13 +156,14 @@ fn describe_window(window: &Window, input: &Schema) -> (String, Vec<String>) {
             format!("{} {} = {}({column})", a.name, a.result, function_name(a.function))
         })
         .collect();
-    let details = vec![format!("computes    {}", aggregates.join(", ")), format!("state       {state}")];
-    (format!("{shape} by {}", column_names(input, &window.key)), details)
+    let mut details = list("computes", &aggregates);
+    details.push(format!("state       {state}"));
+    (format!("{shape}, by {}", column_names(input, &window.key)), details)
 }
 
 fn describe_sink(pipeline: &Pipeline, config: &SinkConfig, input: &Schema) -> (String, Vec<String>) {
     let columns: Vec<String> = input.fields.iter().map(ToString::to_string).collect();
-    let mut details = vec![format!("columns     {}", columns.join(", "))];
+    let mut details = list("columns", &columns);
     let what = match &config.connector {
         SinkConnector::Iceberg(iceberg) => {
             details.extend(table_layout(iceberg));

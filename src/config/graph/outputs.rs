@@ -9,7 +9,7 @@ use super::super::model::{CatalogConfig, IcebergConfig, SinkConnector};
 use super::super::operator::can_overflow;
 use super::super::read::{Draft, DraftKind};
 use super::super::table::{At, Context};
-use super::{Built, Input, difference};
+use super::{Built, Input, only_in};
 
 /// Who takes which output.
 pub struct Taken<'a> {
@@ -137,24 +137,21 @@ pub fn refuse_disagreeing_sinks(cx: &Context<'_>, drafts: &[Draft], built: &[Bui
             continue;
         };
         let schemas = node.input.as_ref().zip(first_node.input.as_ref()).filter(|(a, b)| a != b);
-        let what = match schemas {
+        let notes = match schemas {
             Some((own, theirs)) => {
-                format!("columns only here: {}; only there: {}", difference(own, theirs), difference(theirs, own))
+                vec![only_in(&draft.title, own, theirs), only_in(&first.title, theirs, own)]
             }
             None if (&config.partition, &config.sort) != (&other.partition, &other.sort) => {
-                "`partition` and `sort` must be equal".into()
+                vec!["`partition` and `sort` must be equal".to_owned()]
             }
             None => continue,
         };
-        cx.problems.add(
-            Diagnostic::new(
-                ErrorId::TABLE_DISAGREEMENT,
-                format!("{} and {} write {}, and don't agree on it", first.title, draft.title, config.table),
-            )
+        let table = format!("{}.{}", config.namespace.join("."), config.table);
+        let message = format!("{} and {} write {table}, and don't agree on it", first.title, draft.title);
+        let problem = Diagnostic::new(ErrorId::TABLE_DISAGREEMENT, message)
             .at(draft.name.span.clone(), "")
-            .related(first.name.span.clone(), "the first")
-            .note(what),
-        );
+            .related(first.name.span.clone(), "the first");
+        cx.problems.add(notes.into_iter().fold(problem, Diagnostic::note));
     }
 }
 
