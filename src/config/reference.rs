@@ -3,6 +3,7 @@
 //! Doesn't know: files. Tested: config/tests (the page in the repository is this text).
 use std::fmt::Write;
 
+use super::kafka_properties::OWNED;
 use super::keys::{Default, GROUPS, Group, Key, Kind, LATER};
 use super::value::{show_duration, show_size};
 
@@ -25,6 +26,10 @@ pub fn page() -> String {
     let mut page = HEAD.to_owned();
     for group in GROUPS {
         section(&mut page, group);
+    }
+    page.push_str("\n## Kafka properties of the engine\n\nRefused in `properties`:\n\n");
+    for (name, reason) in OWNED {
+        line(&mut page, &format!("- `{name}`: {reason}"));
     }
     page.push_str("\n## Later\n\nKnown, and refused by an id of their own until they come:\n\n");
     for (place, word, id) in LATER {

@@ -44,7 +44,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 fn show(number: u64, units: &[(&str, u64)]) -> String {
-    let fitting = units.iter().find(|(_, factor)| number != 0 && number % factor == 0);
+    let fitting = units.iter().find(|(_, factor)| number != 0 && number.is_multiple_of(*factor));
     let (name, factor) = fitting.copied().unwrap_or(units[units.len() - 1]);
     format!("{}{name}", number / factor)
 }

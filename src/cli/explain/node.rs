@@ -158,7 +158,9 @@ fn describe_window(window: &Window, input: &Schema) -> (String, Vec<String>) {
         .collect();
     let mut details = list("computes", &aggregates);
     details.push(format!("state       {state}"));
-    (format!("{shape}, by {}", column_names(input, &window.key)), details)
+    let key = column_names(input, &window.key);
+    let by = if key.is_empty() { "over all rows".to_owned() } else { format!("by {key}") };
+    (format!("{shape}, {by}"), details)
 }
 
 fn describe_sink(pipeline: &Pipeline, config: &SinkConfig, input: &Schema) -> (String, Vec<String>) {

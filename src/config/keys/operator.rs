@@ -35,7 +35,13 @@ pub const WINDOW: Group = Group {
     keys: &[
         FROM,
         key("type", Choice(&["tumbling", "hopping", "session"]), Required, r#""tumbling""#, "How time is cut."),
-        key("key", Texts, Required, r#"["event_type", "source"]"#, "Columns that are counted apart."),
+        key(
+            "key",
+            Texts,
+            Derived("none: all rows are one group"),
+            r#"["event_type", "source"]"#,
+            "Columns that are counted apart.",
+        ),
         key(
             "aggregates",
             Table { forms: "a table" },

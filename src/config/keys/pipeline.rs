@@ -19,7 +19,7 @@ pub const PIPELINE: Group = Group {
         key(
             "checkpoint",
             Table { forms: "a table" },
-            Absent,
+            Derived("as there"),
             r#"{ interval = "250ms" }"#,
             "See [pipeline.checkpoint].",
         ),
@@ -61,7 +61,7 @@ pub const PIPELINE: Group = Group {
         ),
         key("queue_batches", Integer(1, 10_000), Value("4"), "1", "Batches that one queue between two workers holds."),
         key("listen", Text, Absent, r#""127.0.0.1:8080""#, "Address of `/status`, `/metrics` and `/healthz`."),
-        key("s3", Table { forms: "a table" }, Absent, r#"{ region = "eu-west-1" }"#, "See [pipeline.s3]."),
+        key("s3", Table { forms: "a table" }, Derived("as there"), r#"{ region = "eu-west-1" }"#, "See [pipeline.s3]."),
     ],
 };
 

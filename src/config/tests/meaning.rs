@@ -121,6 +121,15 @@ fn windows_are_what_they_are_called() {
 }
 
 #[test]
+fn a_window_without_a_key_counts_all_rows() {
+    let pipeline = pipeline("- key = [\"event_type\"]");
+    assert_eq!(
+        columns(&pipeline, "per_type", OutputId::MAIN),
+        "window_start timestamp_ms, window_end timestamp_ms, n int64, revenue int64?"
+    );
+}
+
+#[test]
 fn fields_come_from_paths_and_metadata() {
     let pipeline = pipeline(
         "- price = \"float64\"\n+ city = { path = \"user.home.city\", type = \"string?\" }\n+ dotted = { path = [\"a.b\", \"c\"], type = \"int32\" }\n\
