@@ -36,6 +36,8 @@ pub const OWNED: &[(&str, &str)] = &[
     ("allow.auto.create.topics", "a topic that isn't there is an error, not a new topic"),
     ("transactional.id", "a source writes nothing"),
     ("enable.idempotence", "a source writes nothing"),
+    ("group.id", "it is `floodmark-` and the pipeline's id; only lag tools look at it"),
+    ("statistics.interval.ms", "the engine notices by it that a connection is back"),
 ];
 
 pub fn read(table: &Table<'_>) -> BTreeMap<String, Secret> {

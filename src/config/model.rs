@@ -167,7 +167,7 @@ pub struct SinkConfig {
 
 #[derive(Clone, Debug)]
 pub enum SinkConnector {
-    Iceberg(IcebergConfig),
+    Iceberg(Box<IcebergConfig>),
     /// NDJSON files, one or more an epoch, named by mark.
     File {
         dir: Location,

@@ -56,7 +56,7 @@ pub fn read(table: &mut Table<'_>, checkpoint_interval: Duration) -> SinkDraft {
     let connector = match kind.as_deref() {
         Some("iceberg") => {
             (partition, sort) = (layout::read_partition(table), layout::read_sort(table));
-            SinkConnector::Iceberg(iceberg(table, commit_interval, &partition, &sort))
+            SinkConnector::Iceberg(Box::new(iceberg(table, commit_interval, &partition, &sort)))
         }
         Some("file") => SinkConnector::File { dir: place(table, "dir") },
         _ => SinkConnector::Stdout,

@@ -30,7 +30,7 @@ fn one(pipeline: &Pipeline, id: NodeId, segments: SharedSegments) -> Result<Box<
             let table = iceberg::table(config, &pipeline.settings.s3, super::now_ms)?;
             let identity = Identity { pipeline: plan.pipeline.clone(), sink: name.to_owned() };
             let schema = plan.input_schema(id).cloned().unwrap_or_default();
-            Box::new(IcebergSink::new(table, identity, config.clone(), schema, segments, running_digest))
+            Box::new(IcebergSink::new(table, identity, config.as_ref().clone(), schema, segments, running_digest))
         }
         SinkConnector::File { dir } => {
             let store = store::open(dir, &pipeline.settings.s3).map_err(setting)?;

@@ -126,7 +126,7 @@ pub fn refuse_disagreeing_sinks(cx: &Context<'_>, drafts: &[Draft], built: &[Bui
         .zip(built)
         .filter_map(|(draft, built)| match &draft.kind {
             DraftKind::Sink(sink) => match &sink.config.connector {
-                SinkConnector::Iceberg(iceberg) => Some((draft, iceberg, built)),
+                SinkConnector::Iceberg(iceberg) => Some((draft, iceberg.as_ref(), built)),
                 _ => None,
             },
             _ => None,

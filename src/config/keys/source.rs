@@ -183,7 +183,7 @@ pub const POSITION: Group = Group {
             Table { forms: "a table" },
             Absent,
             r#"{ "events" = { 0 = 17, 1 = 4 } }"#,
-            "Topic, partition, offset. A partition that isn't named starts at its first record, and has no end.",
+            "Topic, partition, offset. Every partition of the topics has one.",
         ),
     ],
 };
