@@ -35,12 +35,13 @@ struct Built {
 
 /// Nodes in topological order.
 ///
-/// `unread` are names of nodes in sections that were refused: who reads them isn't told off a second time.
+/// `unread` are names of nodes in sections that were refused: who reads them isn't told off a second time, and what they may read counts as taken.
 pub fn join(cx: &Context<'_>, drafts: &[Draft], unread: &[String]) -> Option<Vec<Node>> {
     refuse_missing(cx, drafts);
     refuse_same_names(cx, drafts);
     let inputs: Vec<Vec<Input>> = drafts.iter().map(|d| resolve_inputs(cx, drafts, unread, d)).collect();
-    let all_resolved = drafts.iter().zip(&inputs).all(|(draft, inputs)| draft.from.len() == inputs.len());
+    let all_resolved =
+        unread.is_empty() && drafts.iter().zip(&inputs).all(|(draft, inputs)| draft.from.len() == inputs.len());
     let order = topological(cx, drafts, &inputs)?;
     let mut built: Vec<Built> = drafts.iter().map(|_| Built { kind: None, outputs: vec![], input: None }).collect();
     for draft in &order {

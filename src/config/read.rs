@@ -61,9 +61,9 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
         return None;
     }
     let document = document.get_ref();
-    let unread = refuse_unknown_sections(cx, document);
+    let mut unread = refuse_unknown_sections(cx, document);
     let (id, max_parallelism, settings) = pipeline_section(cx, document, path);
-    let drafts = drafts(cx, document, settings.checkpoint_interval);
+    let drafts = drafts(cx, document, settings.checkpoint_interval, &mut unread);
     let nodes = graph::join(cx, &drafts, &unread)?;
     let plan = Plan { pipeline: id, max_parallelism, nodes };
     let line = |span: &Range<usize>| cx.text[..span.start].matches('\n').count() + 1;
@@ -183,18 +183,25 @@ fn listen(table: &Table<'_>) -> Option<SocketAddr> {
     address
 }
 
-/// All nodes in the order of the file.
-fn drafts(cx: &Context<'_>, document: &DeTable<'_>, checkpoint_interval: Duration) -> Vec<Draft> {
+/// All nodes in the order of the file; the names of those that can't be read go to `unread`.
+fn drafts(
+    cx: &Context<'_>,
+    document: &DeTable<'_>,
+    checkpoint_interval: Duration,
+    unread: &mut Vec<String>,
+) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = vec![];
     for (section, group) in [("source", &SOURCE), ("dedup", &DEDUP), ("window", &WINDOW), ("sink", &SINK)] {
         let Some((key, found)) = document.get_key_value(section) else { continue };
         let nodes = found.get_ref().as_table().map(in_file_order).unwrap_or_default();
         for (name, value) in nodes {
             let Some(inner) = value.value.as_table() else {
-                cx.problems.add(
-                    Diagnostic::new(ErrorId::UNKNOWN_SECTION, format!("[{section}] has no name"))
-                        .at(key.span(), format!("give it one: [{section}.events]")),
-                );
+                unread.push(name.value.to_owned());
+                let is_list = value.value.is_array();
+                cx.problems.add(if is_list { list_of_sections(section, &name) } else { nameless(section, key.span()) });
+                if is_list {
+                    continue;
+                }
                 break;
             };
             let title = format!("[{section}.{}]", name.value);
@@ -206,6 +213,17 @@ fn drafts(cx: &Context<'_>, document: &DeTable<'_>, checkpoint_interval: Duratio
     }
     drafts.sort_by_key(|d| d.name.span.start);
     drafts
+}
+
+fn list_of_sections(section: &str, name: &At<&str>) -> Diagnostic {
+    let title = format!("[{section}.{}]", name.value);
+    Diagnostic::new(ErrorId::UNKNOWN_SECTION, format!("[{title}] is a list of sections"))
+        .at(name.span.clone(), format!("one node is one section: {title}"))
+}
+
+fn nameless(section: &str, span: Range<usize>) -> Diagnostic {
+    Diagnostic::new(ErrorId::UNKNOWN_SECTION, format!("[{section}] has no name"))
+        .at(span, format!("give it one: [{section}.events]"))
 }
 
 fn draft(table: &mut Table<'_>, section: &str, name: At<String>, checkpoint_interval: Duration) -> Draft {
