@@ -34,10 +34,9 @@ pub const OWNED: &[(&str, &str)] = &[
     ("enable.partition.eof", "the engine finds a partition's end by the broker's last stable offset"),
     ("topic.metadata.refresh.interval.ms", "it is the key `discovery_interval`"),
     ("allow.auto.create.topics", "a topic that isn't there is an error, not a new topic"),
+    ("statistics.interval.ms", "the engine hears from them whether a broker is there"),
     ("transactional.id", "a source writes nothing"),
     ("enable.idempotence", "a source writes nothing"),
-    ("group.id", "it is `floodmark-` and the pipeline's id; only lag tools look at it"),
-    ("statistics.interval.ms", "the engine notices by it that a connection is back"),
 ];
 
 pub fn read(table: &Table<'_>) -> BTreeMap<String, Secret> {

@@ -28,7 +28,6 @@ use std::path::Path;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use error_id::ErrorId;
-pub use kafka_properties::OWNED as OWNED_KAFKA_PROPERTIES;
 
 use diagnostic::Problems;
 use model::Pipeline;

@@ -31,7 +31,7 @@ const TUNING: [(&str, &str); 8] = [
 ];
 
 /// What promises rest on.
-pub(super) const OWNED: [(&str, &str); 6] = [
+const OWNED: [(&str, &str); 6] = [
     ("isolation.level", "read_committed"),
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),

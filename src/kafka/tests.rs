@@ -10,8 +10,6 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::KafkaLog;
-use super::client::OWNED;
-use crate::config::OWNED_KAFKA_PROPERTIES;
 use crate::config::model::{End, KafkaConfig, Secret, Start};
 use crate::source::{Log, PartitionInfo, Position, Progress, Reader, SourceError};
 
@@ -283,14 +281,6 @@ fn a_property_that_librdkafka_refuses_is_named_without_its_value() {
     assert_eq!(error, "properties: the value of `security.protocol` isn't one that librdkafka takes");
     world.config.properties = BTreeMap::from([("no.such".into(), Secret("hunter2".into()))]);
     assert_eq!(world.log_error(), "properties: `no.such` is no setting of librdkafka");
-}
-
-/// A setting of the engine that `properties` could name would be overridden without a word.
-#[test]
-fn every_setting_of_the_engine_is_refused_in_properties() {
-    for (name, _) in OWNED {
-        assert!(OWNED_KAFKA_PROPERTIES.iter().any(|(owned, _)| *owned == name), "{name}");
-    }
 }
 
 impl World {
