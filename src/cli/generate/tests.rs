@@ -11,7 +11,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tempfile::TempDir;
 
-use super::destination::{Destination, LogWriter};
+use super::destination::LogWriter;
 use super::kafka::TopicWriter;
 use super::terminal::Terminal;
 use super::*;
