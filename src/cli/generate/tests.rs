@@ -210,6 +210,16 @@ fn a_second_log_begins_where_the_first_ended() {
 }
 
 #[test]
+fn a_topic_whose_leaders_do_not_answer_yet_is_waited_for() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("clicks", 3, 1).unwrap();
+    let not_yet = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 3];
+    cluster.request_errors(RDKafkaApiKey::ListOffsets, &not_yet);
+    let writer = TopicWriter::open(&cluster.bootstrap_servers(), "clicks", 3).unwrap();
+    assert_eq!(writer.first_offsets(), [0; 3]);
+}
+
+#[test]
 fn a_topic_with_other_partitions_is_refused() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic("clicks", 5, 1).unwrap();
