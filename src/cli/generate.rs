@@ -19,7 +19,7 @@ use crate::cli::units;
 use crate::workload::dials::{Dials, WorkloadError};
 use crate::workload::ledger::Ledger;
 use crate::workload::{Record, WorkloadName};
-use destination::{Destination, LogWriter};
+use destination::Destination;
 use files::Compression;
 use kafka::KafkaError;
 use pace::Pace;

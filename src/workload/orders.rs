@@ -1,6 +1,7 @@
 //! Orders: inserts into one table, drawn as the `exactly-once-drills` generator draws them.
 //!
 //! The draws come from one random sequence, so they are made once and kept (12 bytes an order); the rest of a row follows from its number.
+//! The range of customers depends on the number of events below 10,000, so a shorter log than that is not the beginning of a longer one.
 //! Doesn't know: updates, deletes, late or poison records, `base_time_ms` (order i happened i seconds after 2026-01-01).
 //! Keeps: key = the Confluent Avro bytes of {order_id} under schema id 1, value = compact JSON of the 8 columns.
 //! Tested: orders/tests.rs (published digests and partition counts).

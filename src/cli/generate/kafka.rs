@@ -234,15 +234,35 @@ impl Topic {
 
     /// Offset that the next record of each partition gets.
     fn ends(&self, partitions: usize) -> Result<Vec<u64>, KafkaError> {
-        let end = |partition: usize| {
-            let watermarks = self.client.fetch_watermarks(&self.name, partition as i32, ANSWER_WITHIN);
-            let (_, high) = watermarks.map_err(|source| self.unreachable(source))?;
-            Ok(high.max(0) as u64)
-        };
-        (0..partitions).map(end).collect()
+        (0..partitions).map(|partition| self.end(partition as i32)).collect()
+    }
+
+    /// A partition of a topic just created is described before its leader answers for it.
+    fn end(&self, partition: i32) -> Result<u64, KafkaError> {
+        let asked = Instant::now();
+        loop {
+            match self.client.fetch_watermarks(&self.name, partition, ANSWER_WITHIN) {
+                Ok((_, high)) => return Ok(high.max(0) as u64),
+                Err(source) if !has_no_leader_yet(&source) || asked.elapsed() > TOPIC_READY_WITHIN => {
+                    return Err(self.unreachable(source));
+                }
+                Err(_) => thread::sleep(ASK_AGAIN_AFTER),
+            }
+        }
     }
 
     fn unreachable(&self, source: ClientError) -> KafkaError {
         KafkaError::Unreachable { brokers: self.brokers.clone(), source }
     }
+}
+
+fn has_no_leader_yet(error: &ClientError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::NotLeaderForPartition
+                | RDKafkaErrorCode::LeaderNotAvailable
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+        )
+    )
 }

@@ -11,7 +11,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tempfile::TempDir;
 
-use super::destination::{Destination, LogWriter};
+use super::destination::LogWriter;
 use super::kafka::TopicWriter;
 use super::terminal::Terminal;
 use super::*;
@@ -207,6 +207,16 @@ fn a_second_log_begins_where_the_first_ended() {
     generate(&format!("{LOG} --to kafka://{brokers}/clicks")).unwrap();
     let writer = TopicWriter::open(&brokers, "clicks", 3).unwrap();
     assert_eq!(writer.first_offsets(), [1_000; 3]);
+}
+
+#[test]
+fn a_topic_whose_leaders_do_not_answer_yet_is_waited_for() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("clicks", 3, 1).unwrap();
+    let not_yet = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 3];
+    cluster.request_errors(RDKafkaApiKey::ListOffsets, &not_yet);
+    let writer = TopicWriter::open(&cluster.bootstrap_servers(), "clicks", 3).unwrap();
+    assert_eq!(writer.first_offsets(), [0; 3]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Visits {
     /// A user who is here at that time. More have just come than have been here for long.
     pub fn user_at(&self, time_ms: i64, draw: u64) -> u64 {
         let draw = redraw(draw, Purpose::VisitStart) >> 48;
-        let since_start_ms = draw * draw * VISIT_MS >> 32;
+        let since_start_ms = (draw * draw * VISIT_MS) >> 32;
         let now_ms = time_ms.rem_euclid(self.cycle_ms as i64) as u64;
         let start_ms = (now_ms + self.cycle_ms - since_start_ms) % self.cycle_ms;
         (u128::from(start_ms) * u128::from(self.users) / u128::from(self.cycle_ms)) as u64
