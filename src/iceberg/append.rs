@@ -47,7 +47,12 @@ impl Append<'_> {
     }
 
     /// The rows of `epochs` as a change that follows `found`.
-    async fn change(&mut self, base: &Loaded, found: Mark, epochs: &[PendingEpoch]) -> Result<Next<Outcome>, SinkError> {
+    async fn change(
+        &mut self,
+        base: &Loaded,
+        found: Mark,
+        epochs: &[PendingEpoch],
+    ) -> Result<Next<Outcome>, SinkError> {
         let Some(last) = epochs.last().filter(|_| self.even_if_empty || epochs.iter().any(|e| e.rows() > 0)) else {
             return Ok(Next::End(self.landed(found)));
         };

@@ -5,8 +5,8 @@
 //! Tested: tests.rs beside it (`many_small_manifests_are_merged_and_no_row_is_lost`).
 use iceberg::io::FileIO;
 use iceberg::spec::{
-    DataFile, FormatVersion, ManifestContentType, ManifestFile, ManifestList, ManifestListWriter, ManifestWriterBuilder,
-    PartitionSpecRef, TableMetadata,
+    DataFile, FormatVersion, ManifestContentType, ManifestFile, ManifestList, ManifestListWriter,
+    ManifestWriterBuilder, PartitionSpecRef, TableMetadata,
 };
 use iceberg::{Error, ErrorKind, Result};
 
@@ -68,7 +68,8 @@ impl Manifests<'_> {
             return Ok(found);
         }
         let target = self.number("commit.manifest.target-size-bytes", 8 << 20);
-        let (mut small, mut kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|manifest| is_small(manifest, target));
+        let (mut small, mut kept): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|manifest| is_small(manifest, target));
         small.sort_by_key(|manifest| manifest.partition_spec_id);
         for group in small.chunk_by(|a, b| a.partition_spec_id == b.partition_spec_id) {
             kept.extend(self.merged(group, target).await?);
@@ -110,7 +111,8 @@ impl Manifests<'_> {
             return Ok((*one).clone());
         }
         let id = bin[0].partition_spec_id;
-        let unknown = || Error::new(ErrorKind::DataInvalid, format!("a manifest has partition spec {id}, the table doesn't"));
+        let unknown =
+            || Error::new(ErrorKind::DataInvalid, format!("a manifest has partition spec {id}, the table doesn't"));
         let spec = self.base.partition_spec_by_id(id).ok_or_else(unknown)?.clone();
         let mut writer = self.manifest(&spec)?;
         for manifest in bin {

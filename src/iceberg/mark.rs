@@ -50,8 +50,9 @@ impl Identity {
         let Some(text) = metadata.properties().get(&property) else {
             return Ok(unmarked(&table_uuid, &self.pipeline, &self.sink));
         };
-        let unreadable =
-            |why: &dyn std::fmt::Display| SinkError::Setting(format!("{table}: its property {property} can't be read: {why}"));
+        let unreadable = |why: &dyn std::fmt::Display| {
+            SinkError::Setting(format!("{table}: its property {property} can't be read: {why}"))
+        };
         let stamped: Stamped = serde_json::from_str(text).map_err(|e| unreadable(&e))?;
         let main = main_of(metadata, &stamped);
         let expected = stamped.snapshot_id;

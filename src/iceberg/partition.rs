@@ -66,7 +66,10 @@ impl Splitter {
         if values.is_empty() {
             return Ok(vec![Run { partition: Struct::empty(), rows }]);
         }
-        let values = values.iter().map(|v| arrow_select::take::take(v, &order, None)).collect::<std::result::Result<Vec<_>, _>>();
+        let values = values
+            .iter()
+            .map(|v| arrow_select::take::take(v, &order, None))
+            .collect::<std::result::Result<Vec<_>, _>>();
         let values = values.map_err(arrow_error)?;
         let ranges = partition(&values).map_err(arrow_error)?.ranges();
         let run = |range: Range<usize>| {

@@ -66,7 +66,11 @@ fn buckets_are_those_of_the_specification() {
 
 fn table() -> Arc<Schema> {
     let field = |id, name: &str, ty| Arc::new(NestedField::optional(id, name, Type::Primitive(ty)));
-    let fields = [field(1, "at", PrimitiveType::Timestamptz), field(2, "kind", PrimitiveType::String), field(3, "n", PrimitiveType::Long)];
+    let fields = [
+        field(1, "at", PrimitiveType::Timestamptz),
+        field(2, "kind", PrimitiveType::String),
+        field(3, "n", PrimitiveType::Long),
+    ];
     Arc::new(Schema::builder().with_fields(fields).build().unwrap())
 }
 
@@ -92,7 +96,12 @@ fn rows(arrow: &ArrowSchemaRef, rows: &[(i64, Option<&str>, i64)]) -> RecordBatc
     let kinds: ArrayRef = Arc::new(rows.iter().map(|r| r.1).collect::<StringArray>());
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.2)));
     let at = times(&rows.iter().map(|r| r.0).collect::<Vec<_>>());
-    align(&RecordBatch::try_from_iter_with_nullable([("at", at, true), ("kind", kinds, true), ("n", numbers, true)]).unwrap(), arrow).unwrap()
+    align(
+        &RecordBatch::try_from_iter_with_nullable([("at", at, true), ("kind", kinds, true), ("n", numbers, true)])
+            .unwrap(),
+        arrow,
+    )
+    .unwrap()
 }
 
 fn numbers(run: &Run) -> Vec<i64> {
@@ -103,17 +112,16 @@ fn numbers(run: &Run) -> Vec<i64> {
 fn rows_are_split_by_partition_and_sorted_in_each() {
     let by = [(1, Transform::Day), (2, Transform::Identity)];
     let (splitter, arrow) = splitter(&by, &[(3, SortDirection::Descending, NullOrder::Last)]);
-    let batch = rows(&arrow, &[(DAY, Some("b"), 1), (-1, None, 2), (0, Some("a"), 3), (DAY + 5, Some("b"), 4), (1, Some("a"), 5)]);
+    let batch = rows(
+        &arrow,
+        &[(DAY, Some("b"), 1), (-1, None, 2), (0, Some("a"), 3), (DAY + 5, Some("b"), 4), (1, Some("a"), 5)],
+    );
     let runs = splitter.split(&batch).unwrap();
     let found: Vec<_> = runs.iter().map(|run| (run.partition.clone(), numbers(run))).collect();
     let partition = |day, kind: Option<&str>| Struct::from_iter([Some(Literal::date(day)), kind.map(Literal::string)]);
     assert_eq!(
         found,
-        [
-            (partition(-1, None), vec![2]),
-            (partition(0, Some("a")), vec![5, 3]),
-            (partition(1, Some("b")), vec![4, 1])
-        ]
+        [(partition(-1, None), vec![2]), (partition(0, Some("a")), vec![5, 3]), (partition(1, Some("b")), vec![4, 1])]
     );
 }
 

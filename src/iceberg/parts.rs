@@ -99,7 +99,13 @@ impl Parts {
         }
     }
 
-    async fn write(&self, table: &Table, base: &Loaded, epochs: &[PendingEpoch], prefix: String) -> Result<Part, SinkError> {
+    async fn write(
+        &self,
+        table: &Table,
+        base: &Loaded,
+        epochs: &[PendingEpoch],
+        prefix: String,
+    ) -> Result<Part, SinkError> {
         let writer = DataWriter::new(&base.metadata, table.io.clone(), prefix, self.target_size);
         let mut writer = writer.map_err(|e| SinkError::Setting(format!("{}: {e}", table.name())))?;
         match self.fill(&mut writer, table, epochs).await {

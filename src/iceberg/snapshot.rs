@@ -79,7 +79,8 @@ impl Change {
         }
         let mut properties = files.build();
         let before = base.current_snapshot().map(|head| &head.summary().additional_properties);
-        let number = |properties: &HashMap<String, String>, key: &str| properties.get(key).and_then(|v| v.parse::<u64>().ok());
+        let number =
+            |properties: &HashMap<String, String>, key: &str| properties.get(key).and_then(|v| v.parse::<u64>().ok());
         for (total, adds, takes) in TOTALS {
             // A base whose writer left the total out has none to go on from.
             let Some(last) = before.map_or(Some(0), |summary| number(summary, total)) else {

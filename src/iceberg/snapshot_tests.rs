@@ -16,7 +16,10 @@ fn change(snapshot_id: i64) -> Change {
 }
 
 fn snapshot(updates: &[TableUpdate]) -> Snapshot {
-    updates.iter().find_map(|u| if let TableUpdate::AddSnapshot { snapshot } = u { Some(snapshot.clone()) } else { None }).unwrap()
+    updates
+        .iter()
+        .find_map(|u| if let TableUpdate::AddSnapshot { snapshot } = u { Some(snapshot.clone()) } else { None })
+        .unwrap()
 }
 
 fn put(base: &TableMetadata, change: &Change, now_ms: i64) -> TableMetadata {
@@ -38,7 +41,11 @@ fn a_request_asserts_table_and_head() {
     let head = TableRequirement::RefSnapshotIdMatch { r#ref: "main".into(), snapshot_id: Some(1) };
     assert_eq!(requirements, [TableRequirement::UuidMatch { uuid: base.uuid() }, head]);
     assert_eq!(snapshot(&updates).parent_snapshot_id(), Some(1));
-    assert!(updates.iter().any(|u| matches!(u, TableUpdate::SetProperties { updates } if updates.contains_key("floodmark.p.s"))));
+    assert!(
+        updates
+            .iter()
+            .any(|u| matches!(u, TableUpdate::SetProperties { updates } if updates.contains_key("floodmark.p.s")))
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, SchemaRef as ArrowSchemaRef};
 use floodmark_pipeline::schema::{Field, FieldType, Schema};
 use iceberg::spec::{
-    FormatVersion, NestedField, NestedFieldRef, NullOrder, PrimitiveType, Schema as IcebergSchema, SortDirection, SortOrder,
-    TableMetadata, Transform as IcebergTransform, Type, UnboundPartitionSpec,
+    FormatVersion, NestedField, NestedFieldRef, NullOrder, PrimitiveType, Schema as IcebergSchema, SortDirection,
+    SortOrder, TableMetadata, Transform as IcebergTransform, Type, UnboundPartitionSpec,
 };
 use iceberg::{TableCreation, TableRequirement, TableUpdate};
 
@@ -26,7 +26,8 @@ const DEFAULT_PROPERTIES: [(&str, &str); 2] =
 pub fn creation(config: &IcebergConfig, schema: &Schema) -> Result<TableCreation, String> {
     let fields = schema.fields.iter().zip(1..).map(|(field, id)| nested(field, id)).collect::<Result<Vec<_>, _>>()?;
     let fields = IcebergSchema::builder().with_fields(fields).build().map_err(|e| e.to_string())?;
-    let mut properties: HashMap<_, _> = DEFAULT_PROPERTIES.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let mut properties: HashMap<_, _> =
+        DEFAULT_PROPERTIES.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     properties.extend(config.properties.iter().map(|(k, v)| (k.clone(), v.clone())));
     Ok(TableCreation::builder()
         .name(config.table.clone())
@@ -49,7 +50,10 @@ pub fn check(metadata: &TableMetadata, config: &IcebergConfig, schema: &Schema) 
     for field in &schema.fields {
         match metadata.current_schema().field_by_name(&field.name) {
             None if field.nullable => missing.push(field.clone()),
-            None => differences.push(format!("column `{}` is not in the table and can't be added, since it may not be null", field.name)),
+            None => differences.push(format!(
+                "column `{}` is not in the table and can't be added, since it may not be null",
+                field.name
+            )),
             Some(found) => differences.extend(column_difference(field, found)?),
         }
     }
@@ -64,7 +68,10 @@ pub fn check(metadata: &TableMetadata, config: &IcebergConfig, schema: &Schema) 
 }
 
 /// Adds nullable columns to the table as it is now.
-pub fn add_columns(metadata: &TableMetadata, missing: &[Field]) -> Result<(Vec<TableRequirement>, Vec<TableUpdate>), String> {
+pub fn add_columns(
+    metadata: &TableMetadata,
+    missing: &[Field],
+) -> Result<(Vec<TableRequirement>, Vec<TableUpdate>), String> {
     let current = metadata.current_schema();
     let last = metadata.last_column_id();
     let added = missing.iter().zip(last + 1..).map(|(field, id)| nested(field, id)).collect::<Result<Vec<_>, _>>()?;
@@ -105,7 +112,8 @@ fn primitive(field: &Field) -> Result<PrimitiveType, String> {
         FieldType::Int64 => PrimitiveType::Long,
         FieldType::Float64 => PrimitiveType::Double,
         FieldType::Decimal { precision, scale } => {
-            let scale = u32::try_from(scale).map_err(|_| format!("column `{}`: Iceberg has no {}", field.name, field.ty))?;
+            let scale =
+                u32::try_from(scale).map_err(|_| format!("column `{}`: Iceberg has no {}", field.name, field.ty))?;
             PrimitiveType::Decimal { precision: precision.into(), scale }
         }
         FieldType::String => PrimitiveType::String,
@@ -198,7 +206,11 @@ fn partition_difference(metadata: &TableMetadata, wanted: &[PartitionField]) -> 
         let parts: Vec<_> = fields.iter().map(|(column, t)| format!("{t}({column})")).collect();
         format!("[{}]", parts.join(", "))
     };
-    Some(format!("it is partitioned by {} in the pipeline file and by {} in the table", spelled(&wanted), spelled(&found)))
+    Some(format!(
+        "it is partitioned by {} in the pipeline file and by {} in the table",
+        spelled(&wanted),
+        spelled(&found)
+    ))
 }
 
 fn sort_difference(metadata: &TableMetadata, wanted: &[SortField]) -> Option<String> {
@@ -212,13 +224,22 @@ fn sort_difference(metadata: &TableMetadata, wanted: &[SortField]) -> Option<Str
     let spelled = |fields: &[iceberg::spec::SortField]| {
         let name = |id| metadata.current_schema().name_by_field_id(id).unwrap_or("?").to_owned();
         let one = |f: &iceberg::spec::SortField| {
-            let column = if f.transform == IcebergTransform::Identity { name(f.source_id) } else { format!("{}({})", f.transform, name(f.source_id)) };
+            let column = if f.transform == IcebergTransform::Identity {
+                name(f.source_id)
+            } else {
+                format!("{}({})", f.transform, name(f.source_id))
+            };
             format!("{column} {} nulls {}", f.direction, f.null_order)
         };
         format!("[{}]", fields.iter().map(one).collect::<Vec<_>>().join(", "))
     };
-    (order.fields != *found)
-        .then(|| format!("it is sorted by {} in the pipeline file and by {} in the table", spelled(&order.fields), spelled(found)))
+    (order.fields != *found).then(|| {
+        format!(
+            "it is sorted by {} in the pipeline file and by {} in the table",
+            spelled(&order.fields),
+            spelled(found)
+        )
+    })
 }
 
 #[cfg(test)]

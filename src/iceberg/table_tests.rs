@@ -62,7 +62,9 @@ fn every_type_has_its_place_in_a_table() {
         FieldType::TIMESTAMP_MS,
         FieldType::Timestamp { unit: floodmark_pipeline::schema::TimestampUnit::Us, utc: false },
     ];
-    let schema = Schema::new(types.iter().map(|ty| Field::nullable(ty.to_string().replace(['(', ')', ','], "_"), *ty)).collect());
+    let schema = Schema::new(
+        types.iter().map(|ty| Field::nullable(ty.to_string().replace(['(', ')', ','], "_"), *ty)).collect(),
+    );
     let config = IcebergConfig { partition: vec![], sort: vec![], ..config() };
     assert_eq!(check(&table(&config, &schema), &config, &schema), Ok(vec![]));
 }
@@ -85,12 +87,15 @@ fn any_other_difference_is_refused_and_named() {
     assert_eq!(
         difference(&made, &config(), &other),
         "column `id` is string? in the pipeline file and string in the table; \
-         column `price` is long? in the pipeline file and decimal(10,2)? in the table; \
+         column `price` is long? in the pipeline file and decimal(10, 2)? in the table; \
          column `user` is not in the table and can't be added, since it may not be null"
     );
     let narrow = Schema::new(schema().fields[..2].iter().skip(1).cloned().collect());
     let follows = IcebergConfig { partition: vec![], sort: vec![], ..config() };
-    assert_eq!(difference(&made, &follows, &narrow), "column `id` is required in the table and not in the pipeline file");
+    assert_eq!(
+        difference(&made, &follows, &narrow),
+        "column `id` is required in the table and not in the pipeline file"
+    );
 }
 
 #[test]

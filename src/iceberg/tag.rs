@@ -14,10 +14,14 @@ pub fn snapshot_of(metadata: &TableMetadata, identity: &Identity, checkpoint: Ch
     let mut later = None;
     while let Some(snapshot) = at {
         match committed(snapshot, identity) {
-            Some(id) if id == checkpoint.0 || (id < checkpoint.0 && later.is_none()) => return Ok(snapshot.snapshot_id()),
+            Some(id) if id == checkpoint.0 || (id < checkpoint.0 && later.is_none()) => {
+                return Ok(snapshot.snapshot_id());
+            }
             Some(id) if id < checkpoint.0 => {
                 let together = later.unwrap_or_default();
-                return Err(format!("checkpoint {checkpoint} was committed in one snapshot with the later {together}: it has no tag"));
+                return Err(format!(
+                    "checkpoint {checkpoint} was committed in one snapshot with the later {together}: it has no tag"
+                ));
             }
             Some(id) => later = Some(id),
             None => {}

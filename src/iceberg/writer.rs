@@ -193,7 +193,8 @@ fn properties(metadata: &TableMetadata, partitioned: bool) -> Result<WriterPrope
         "snappy" => Compression::SNAPPY,
         "uncompressed" | "none" => Compression::UNCOMPRESSED,
         other => {
-            let why = format!("write.parquet.compression-codec = {other}: only zstd, snappy and uncompressed are written");
+            let why =
+                format!("write.parquet.compression-codec = {other}: only zstd, snappy and uncompressed are written");
             return Err(Error::new(ErrorKind::FeatureUnsupported, why));
         }
     };

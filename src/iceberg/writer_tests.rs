@@ -17,7 +17,12 @@ struct Case {
 fn case(partitioned: bool, properties: &[(&str, &str)]) -> Case {
     let dir = tempfile::tempdir().unwrap();
     let field = |id, name: &str, ty| Arc::new(NestedField::optional(id, name, Type::Primitive(ty)));
-    let types = [("n", PrimitiveType::Long), ("s", PrimitiveType::String), ("f", PrimitiveType::Double), ("b", PrimitiveType::Binary)];
+    let types = [
+        ("n", PrimitiveType::Long),
+        ("s", PrimitiveType::String),
+        ("f", PrimitiveType::Double),
+        ("b", PrimitiveType::Binary),
+    ];
     let fields = types.into_iter().zip(1..).map(|((name, ty), id)| field(id, name, ty));
     let schema = Schema::builder().with_fields(fields).build().unwrap();
     let mut spec = UnboundPartitionSpec::builder();
@@ -111,7 +116,9 @@ async fn abandoned_files_are_deleted() {
 async fn a_codec_that_is_not_written_is_named() {
     let case = case(false, &[("write.parquet.compression-codec", "brotli")]);
     let refused = DataWriter::new(&case.metadata, Stores::default().file_io(), "x".into(), 1).err().unwrap();
-    assert!(refused.to_string().contains("write.parquet.compression-codec = brotli: only zstd, snappy and uncompressed"));
+    assert!(
+        refused.to_string().contains("write.parquet.compression-codec = brotli: only zstd, snappy and uncompressed")
+    );
 }
 
 #[test]

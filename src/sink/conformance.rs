@@ -12,7 +12,7 @@ use floodmark_pipeline::schema::{Field, FieldType, Schema};
 use floodmark_pipeline::time::EventTime;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Found, Opened, Outcome, PendingEpoch, Segments, SegmentRef, SharedSegments, Sink, SinkError};
+use super::{Found, Opened, Outcome, PendingEpoch, SegmentRef, Segments, SharedSegments, Sink, SinkError};
 
 #[async_trait]
 pub trait World: Sync {
@@ -135,7 +135,8 @@ pub async fn epochs_become_visible_with_their_mark(world: &impl World) {
 pub async fn what_is_there_is_not_committed_again(world: &impl World) {
     let mut sink = world.sink();
     opened(&mut *sink, start(1)).await;
-    let epochs: Vec<_> = (1..4).map(|k| world.rows().epoch(epoch(start(1), k), &[["x", "y", "z"][k as usize - 1]])).collect();
+    let epochs: Vec<_> =
+        (1..4).map(|k| world.rows().epoch(epoch(start(1), k), &[["x", "y", "z"][k as usize - 1]])).collect();
     let once = applied(&mut *sink, None, &epochs[..2]).await;
     assert_eq!(applied(&mut *sink, None, &epochs[..2]).await, once, "all of it");
     let more = applied(&mut *sink, None, &epochs).await;

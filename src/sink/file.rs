@@ -315,8 +315,11 @@ mod tests {
 
         async fn visible(&self) -> Vec<String> {
             let read = |name: &String| std::fs::read_to_string(self.dir.path().join(name)).unwrap();
-            let name_of = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].as_str().unwrap().to_owned();
-            let mut rows: Vec<_> = self.names().iter().flat_map(|n| read(n).lines().map(name_of).collect::<Vec<_>>()).collect();
+            let name_of = |line: &str| {
+                serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].as_str().unwrap().to_owned()
+            };
+            let mut rows: Vec<_> =
+                self.names().iter().flat_map(|n| read(n).lines().map(name_of).collect::<Vec<_>>()).collect();
             rows.sort();
             rows
         }

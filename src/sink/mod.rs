@@ -9,8 +9,6 @@ pub mod mark_json;
 mod ndjson;
 pub mod stdout;
 
-
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -20,7 +20,13 @@ pub struct StdoutSink {
 }
 
 impl StdoutSink {
-    pub fn new(out: Box<dyn Write + Send>, pipeline: &str, sink: &str, segments: SharedSegments, digest: RowDigest) -> Self {
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        pipeline: &str,
+        sink: &str,
+        segments: SharedSegments,
+        digest: RowDigest,
+    ) -> Self {
         Self { out, segments, digest, mark: unmarked("stdout", pipeline, sink) }
     }
 

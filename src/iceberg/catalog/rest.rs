@@ -56,7 +56,12 @@ struct TokenAnswer {
 }
 
 impl RestCatalog {
-    pub fn new(uri: &str, warehouse: Option<String>, auth: RestAuth, prefix: Option<String>) -> Result<Self, SinkError> {
+    pub fn new(
+        uri: &str,
+        warehouse: Option<String>,
+        auth: RestAuth,
+        prefix: Option<String>,
+    ) -> Result<Self, SinkError> {
         let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(ANSWER_TIMEOUT).build();
         Ok(Self {
             client: client.map_err(|e| SinkError::Setting(format!("catalog {uri}: {e}")))?,

@@ -150,7 +150,7 @@ fn effect_of(code: &str) -> Effect {
         && code.len() < 5
     {
         return match sqlite & 0xff {
-            5 | 6 | 13 => Effect::NoneNow, // busy, locked, disk full
+            5 | 6 | 13 => Effect::NoneNow,            // busy, locked, disk full
             1 | 8 | 14 | 19 | 26 => Effect::NoneEver, // no such table, read-only, can't open, constraint, not a database
             _ => Effect::Unknown,
         };
@@ -191,11 +191,13 @@ impl Catalog for SqlCatalog {
         };
         match TableMetadata::read_from(&self.io, &metadata_location).await {
             Ok(metadata) => Ok(Some(Loaded { metadata, metadata_location })),
-            Err(e) if matches!(self.io.exists(&metadata_location).await, Ok(false)) => Err(SinkError::Setting(format!(
-                "{}: {metadata_location} is missing, to which {} points: restore the file or the catalog ({e})",
-                super::name_of(table),
-                self.shown
-            ))),
+            Err(e) if matches!(self.io.exists(&metadata_location).await, Ok(false)) => {
+                Err(SinkError::Setting(format!(
+                    "{}: {metadata_location} is missing, to which {} points: restore the file or the catalog ({e})",
+                    super::name_of(table),
+                    self.shown
+                )))
+            }
             Err(e) => Err(SinkError::Away { what: metadata_location, why: e.to_string() }),
         }
     }

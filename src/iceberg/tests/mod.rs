@@ -140,10 +140,12 @@ async fn a_table_rolled_back_is_refused() {
     let mark = applied(&mut sink, mark.epoch, &second(&lake, &["b"])).await;
     let lost = lake.metadata().await.current_snapshot_id().unwrap();
     let retention = SnapshotRetention::branch(None, None, None);
-    let back = TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference: SnapshotReference::new(old, retention) };
+    let back =
+        TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference: SnapshotReference::new(old, retention) };
     lake.foreign(vec![back]).await;
-    let expected =
-        format!("shop.events: rolled back under us: the mark was committed with snapshot {lost}, which `main` no longer contains");
+    let expected = format!(
+        "shop.events: rolled back under us: the mark was committed with snapshot {lost}, which `main` no longer contains"
+    );
     let next = [lake.rows.epoch(epoch(start(1), 3), &["c"])];
     assert_eq!(sink.commit(mark.epoch, &next, false).await.unwrap_err().to_string(), expected);
     assert_eq!(lake.open("out").look().await.unwrap_err().to_string(), expected);
@@ -191,13 +193,17 @@ async fn settings_of_main_survive_and_totals_go_on() {
     opened(&mut sink, start(1)).await;
     let head = lake.metadata().await.current_snapshot_id().unwrap();
     let kept = SnapshotRetention::branch(Some(7), Some(86_400_000), None);
-    let update = TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference: SnapshotReference::new(head, kept) };
+    let update =
+        TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference: SnapshotReference::new(head, kept) };
     lake.foreign(vec![update]).await;
     let mark = applied(&mut sink, None, &first(&lake, &["a", "b"])).await;
     applied(&mut sink, mark.epoch, &second(&lake, &["c"])).await;
     let metadata = lake.metadata().await;
     let main = serde_json::to_value(&metadata).unwrap()["refs"]["main"].clone();
-    assert_eq!((main["min-snapshots-to-keep"].as_i64(), main["max-snapshot-age-ms"].as_i64()), (Some(7), Some(86_400_000)));
+    assert_eq!(
+        (main["min-snapshots-to-keep"].as_i64(), main["max-snapshot-age-ms"].as_i64()),
+        (Some(7), Some(86_400_000))
+    );
     let summary = &metadata.current_snapshot().unwrap().summary().additional_properties;
     let says = |key: &str| summary.get(key).map(String::as_str);
     assert_eq!(says("total-records"), Some("3"));
@@ -227,7 +233,8 @@ async fn many_small_manifests_are_merged_and_no_row_is_lost() {
         let list = lake.table.io.new_input(head).unwrap().read().await.unwrap();
         let list = iceberg::spec::ManifestList::parse_with_version(&list, iceberg::spec::FormatVersion::V2).unwrap();
         assert!(list.entries().len() < 4, "{} manifests after {k} commits", list.entries().len());
-        let rows: u64 = list.entries().iter().map(|m| m.added_rows_count.unwrap() + m.existing_rows_count.unwrap()).sum();
+        let rows: u64 =
+            list.entries().iter().map(|m| m.added_rows_count.unwrap() + m.existing_rows_count.unwrap()).sum();
         assert_eq!(rows, k);
     }
     assert_eq!(lake.visible().await, (1..=10).map(|k| format!("{k:02}")).collect::<Vec<_>>());
@@ -272,7 +279,8 @@ async fn a_column_dropped_under_us_is_refused() {
     let current = lake.metadata().await.current_schema().clone();
     let kept: Vec<_> = current.as_struct().fields().iter().filter(|f| f.name != "note").cloned().collect();
     let narrower = iceberg::spec::Schema::builder().with_schema_id(7).with_fields(kept).build().unwrap();
-    lake.foreign(vec![TableUpdate::AddSchema { schema: narrower }, TableUpdate::SetCurrentSchema { schema_id: -1 }]).await;
+    lake.foreign(vec![TableUpdate::AddSchema { schema: narrower }, TableUpdate::SetCurrentSchema { schema_id: -1 }])
+        .await;
     let refused = sink.commit(None, &first(&lake, &["a"]), false).await.unwrap_err().to_string();
     assert_eq!(refused, "shop.events: column `note` is no longer in the table");
 }

@@ -64,7 +64,14 @@ pub fn lake_with(set: impl FnOnce(&mut IcebergConfig)) -> Lake {
 impl Lake {
     pub fn open(&self, sink: &str) -> IcebergSink {
         let identity = Identity { pipeline: "p".into(), sink: sink.into() };
-        IcebergSink::new(self.table.clone(), identity, self.config.clone(), self.schema.clone(), self.rows.shared(), digest)
+        IcebergSink::new(
+            self.table.clone(),
+            identity,
+            self.config.clone(),
+            self.schema.clone(),
+            self.rows.shared(),
+            digest,
+        )
     }
 
     pub async fn load(&self) -> Loaded {
@@ -77,7 +84,8 @@ impl Lake {
 
     pub async fn batches(&self) -> Vec<RecordBatch> {
         let Some(found) = self.table.load().await.unwrap() else { return vec![] };
-        let table = StaticTable::from_metadata(found.metadata, self.table.ident.clone(), self.table.io.clone()).await.unwrap();
+        let table =
+            StaticTable::from_metadata(found.metadata, self.table.ident.clone(), self.table.io.clone()).await.unwrap();
         table.scan().build().unwrap().to_arrow().await.unwrap().try_collect().await.unwrap()
     }
 
