@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 use rdkafka::ClientConfig;
-use rdkafka::client::DefaultClientContext;
+
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
 
 use super::KafkaLog;
 use crate::config::model::{End, KafkaConfig, Secret, Start};
@@ -17,7 +17,7 @@ use crate::source::{Log, PartitionInfo, Position, Progress, Reader, SourceError}
 const PATIENCE: usize = 20_000;
 
 struct World {
-    cluster: MockCluster<'static, DefaultClientContext>,
+    cluster: MockCluster<'static, DefaultProducerContext>,
     producer: BaseProducer,
     config: KafkaConfig,
 }
