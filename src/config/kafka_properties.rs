@@ -34,6 +34,7 @@ pub const OWNED: &[(&str, &str)] = &[
     ("enable.partition.eof", "the engine finds a partition's end by the broker's last stable offset"),
     ("topic.metadata.refresh.interval.ms", "it is the key `discovery_interval`"),
     ("allow.auto.create.topics", "a topic that isn't there is an error, not a new topic"),
+    ("statistics.interval.ms", "the engine hears from them whether a broker is there"),
     ("transactional.id", "a source writes nothing"),
     ("enable.idempotence", "a source writes nothing"),
 ];
