@@ -209,6 +209,23 @@ async fn a_topic_made_again_is_recognised_by_its_id() {
 }
 
 #[tokio::test]
+async fn a_topic_made_again_under_a_reader_is_not_read_from_an_old_offset() {
+    let topic = "recreated-while-read";
+    broker().create_topic(topic, 1).unwrap();
+    send(&producer(broker(), None), topic, 0, 0..10);
+    let log = log(broker(), topic);
+    let mut reader = log.reader().unwrap();
+    reader.assign(FIRST, &only(&log).await.name, &at(0), None).unwrap();
+    read_until(reader.as_mut(), |seen, _| seen.len() == 10).unwrap();
+
+    broker().delete_topic(topic).unwrap();
+    broker().create_topic(topic, 1).unwrap();
+    send(&producer(broker(), None), topic, 0, 0..3);
+    let error = read_until(reader.as_mut(), |seen, _| !seen.is_empty()).unwrap_err();
+    assert!(matches!(error, SourceError::AboveEnd { offset: 10, end: 3, .. }), "{error}");
+}
+
+#[tokio::test]
 async fn deleted_records_are_a_gap_and_no_jump() {
     let topic = "deleted";
     broker().create_topic(topic, 1).unwrap();
@@ -300,9 +317,9 @@ async fn a_killed_broker_costs_no_record_and_repeats_none() {
         assert_eq!(of_one, (0..200_000).map(|n| (n, n)).collect::<Vec<_>>());
     }
     read_until(reader.as_mut(), |_, reader| reader.trouble().is_none()).unwrap();
-    assert_eq!(only_two(&log).await, [200_000, 200_000]);
+    assert_eq!(ends(&log).await, [200_000, 200_000]);
 }
 
-async fn only_two(log: &KafkaLog) -> Vec<i64> {
+async fn ends(log: &KafkaLog) -> Vec<i64> {
     log.partitions().await.unwrap().into_iter().map(|info| info.end).collect()
 }

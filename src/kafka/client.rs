@@ -50,11 +50,12 @@ pub fn reading(config: &KafkaConfig, group: &str) -> Result<Arc<BaseConsumer<Wat
     consumer(config, group, "1000")
 }
 
-/// In no group: `group` only names the offsets that are reported for people's tools.
+/// In no group: `group` only names the offsets that are reported for people's tools, and gives way to a `group.id` of the user's (brokers may allow
+/// no other).
 fn consumer(config: &KafkaConfig, group: &str, statistics_ms: &str) -> Result<Arc<BaseConsumer<Watch>>, SourceError> {
     let mut client = ClientConfig::new();
     client.set_log_level(RDKafkaLogLevel::Info);
-    client.set("client.id", "floodmark");
+    client.set("client.id", "floodmark").set("group.id", group);
     for (key, value) in TUNING {
         client.set(key, value);
     }
@@ -64,10 +65,7 @@ fn consumer(config: &KafkaConfig, group: &str, statistics_ms: &str) -> Result<Ar
     for (key, value) in OWNED {
         client.set(key, value);
     }
-    client
-        .set("bootstrap.servers", &config.brokers)
-        .set("group.id", group)
-        .set("statistics.interval.ms", statistics_ms);
+    client.set("bootstrap.servers", &config.brokers).set("statistics.interval.ms", statistics_ms);
     client.create_with_context(Watch::default()).map(Arc::new).map_err(refused)
 }
 

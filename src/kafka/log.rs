@@ -41,7 +41,15 @@ struct Asking {
 
 impl KafkaLog {
     /// `source` is the node's name, `pipeline` names the group `floodmark-<pipeline>`. Connects to nothing yet.
-    pub fn new(source: &str, pipeline: &str, config: KafkaConfig, headers_wanted: bool) -> Result<Self, SourceError> {
+    pub fn new(
+        source: &str,
+        pipeline: &str,
+        mut config: KafkaConfig,
+        headers_wanted: bool,
+    ) -> Result<Self, SourceError> {
+        // A topic named twice is still one.
+        config.topics.sort_unstable();
+        config.topics.dedup();
         let group = format!("floodmark-{pipeline}");
         let asking = Asking { consumer: client::asking(&config, &group)?, brokers: config.brokers.clone() };
         Ok(Self { source: source.to_owned(), config, group, headers_wanted, asking: Arc::new(asking) })

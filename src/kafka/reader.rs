@@ -15,7 +15,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::native::{MessageBuffer, Messages, PartitionQueue};
+use super::native::{Header, MessageBuffer, Messages, PartitionQueue};
 use super::watch::Watch;
 use crate::source::{Position, Progress, RawBatch, RawRecord, Reader, SourceError, check};
 
@@ -273,7 +273,7 @@ impl Slot {
 }
 
 /// All headers of `messages` in a row, and where those of each begin and end.
-fn all_headers<'a>(messages: &'a Messages<'_>) -> (Vec<(&'a str, Option<&'a [u8]>)>, Vec<usize>) {
+fn all_headers<'a>(messages: &'a Messages<'_>) -> (Vec<Header<'a>>, Vec<usize>) {
     let (mut headers, mut bounds) = (Vec::new(), vec![0]);
     for message in messages.iter() {
         message.headers(&mut headers);
