@@ -62,7 +62,7 @@ pub(super) fn database() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_max_background_jobs(2);
-    options.set_max_manifest_file_size(1 << 20);
+    options.set_max_manifest_file_size(256 << 10);
     options.set_skip_stats_update_on_db_open(true);
     options.set_stats_dump_period_sec(0);
     options.set_stats_persist_period_sec(0);

@@ -51,20 +51,24 @@ pub fn old_store(snapshot: &Snapshot) -> OldStore {
     OldStore { files: snapshot.files.iter().map(file).collect() }
 }
 
-/// Bytes of all files below a folder; one that has several names counts once.
-pub fn bytes_below(folder: &Path) -> u64 {
-    fn walk(folder: &Path, files: &mut HashMap<u64, u64>) {
+/// Bytes of state, and of everything else, in all files below a folder; one that has several names counts once.
+pub fn bytes_below(folder: &Path) -> (u64, u64) {
+    fn walk(folder: &Path, files: &mut HashMap<u64, (bool, u64)>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             // Merging in the background removes files while we look.
             let entry = entry.unwrap();
             match entry.metadata() {
                 Ok(meta) if meta.is_dir() => walk(&entry.path(), files),
-                Ok(meta) => _ = files.insert(meta.ino(), meta.len()),
+                Ok(meta) => {
+                    let is_state = entry.path().extension().is_some_and(|kind| kind == "sst" || kind == "run");
+                    files.insert(meta.ino(), (is_state, meta.len()));
+                }
                 Err(_) => {}
             }
         }
     }
     let mut files = HashMap::new();
     walk(folder, &mut files);
-    files.values().sum()
+    let bytes = |of_state| files.values().filter(|(is_state, _)| *is_state == of_state).map(|(_, bytes)| bytes).sum();
+    (bytes(true), bytes(false))
 }
