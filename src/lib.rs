@@ -1,12 +1,20 @@
 //! floodmark: a stream processor for Kafka → check → dedup → windows → Iceberg on one machine, exactly once, counted.
 //!
 //! This crate is everything that touches the world; the rules are in `floodmark-pipeline`, keyed state in `floodmark-state`.
+pub mod checkpoint;
 pub mod cli;
+pub mod commit;
 pub mod config;
 pub mod decode;
+pub mod digest;
 pub mod file;
 pub mod generator;
+pub mod kafka;
+pub mod iceberg;
+pub mod job;
+pub mod runtime;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod table;
 pub mod workload;

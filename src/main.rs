@@ -1,32 +1,46 @@
 //! The `floodmark` program: parses the command line and calls the command.
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use floodmark::cli::generate::{self, GenerateArgs};
+use clap::Parser;
+use floodmark::cli::{check, diff, digest, explain, fail, generate, preview, run};
 
-/// A stream processor for Kafka, dedup, windows and Iceberg on one machine: exactly once, counted.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
-#[command(version)]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
+#[command(
+    version,
+    about = "A stream processor for Kafka → check → dedup → windows → Iceberg on one machine, exactly once, counted"
+)]
 enum Command {
+    /// Run a pipeline until its input ends or it is stopped
+    Run(run::RunArgs),
+    /// Say what is wrong with a pipeline file
+    Check(check::Args),
+    /// Say what a pipeline file does: nodes, columns, state, guarantees
+    Explain(explain::Args),
+    /// Show the first records of each source as the pipeline would see them
+    Preview(preview::Args),
+    /// Print what a table holds as one line, to compare with another table's
+    Digest(digest::DigestArgs),
+    /// Print the rows in which two tables differ; exits with 1 if they do
+    Diff(diff::DiffArgs),
     /// Write a workload whose every record is known: clickstream, roster or orders
-    Generate(Box<GenerateArgs>),
+    Generate(Box<generate::GenerateArgs>),
 }
 
 fn main() -> ExitCode {
-    let done = match CommandLine::parse().command {
-        Command::Generate(args) => generate::run(*args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+    match Command::parse() {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Preview(args) => preview::run(&args),
+        Command::Digest(args) => done(digest::run(args)),
+        Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Generate(args) => done(generate::run(*args)),
     }
+}
+
+fn done<E: std::error::Error>(result: Result<(), E>) -> ExitCode {
+    result.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
 }

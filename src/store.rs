@@ -33,7 +33,8 @@ pub fn open(location: &Location, s3: &S3Settings) -> Result<Arc<dyn ObjectStore>
     }
 }
 
-fn s3_bucket(bucket: &str, s3: &S3Settings) -> Result<impl ObjectStore, object_store::Error> {
+/// A whole bucket, for who has absolute keys.
+pub fn s3_bucket(bucket: &str, s3: &S3Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
@@ -50,5 +51,5 @@ fn s3_bucket(bucket: &str, s3: &S3Settings) -> Result<impl ObjectStore, object_s
     if let Some(key) = &s3.secret_key {
         builder = builder.with_secret_access_key(&key.0);
     }
-    builder.build()
+    Ok(Arc::new(builder.build()?))
 }

@@ -8,11 +8,20 @@
 //!                               |        |        |
 //!                             errors  duplicates late
 //! ```
+pub mod aggregate;
+pub mod bytes;
+pub mod dedup;
+pub mod digest;
 pub mod hash;
 pub mod ids;
+pub mod late;
 pub mod mark;
 pub mod plan;
+pub mod recovery;
 pub mod rows;
 pub mod schema;
+pub mod stamp;
 pub mod state;
 pub mod time;
+pub mod watermark;
+pub mod window;

@@ -85,6 +85,13 @@ impl Field {
     }
 }
 
+impl std::fmt::Display for Field {
+    /// `name type`, with `?` where it may be null.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}{}", self.name, self.ty, if self.nullable { "?" } else { "" })
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schema {
     pub fields: Vec<Field>,

@@ -23,6 +23,7 @@ pub trait SeenIds {
     fn warm(&mut self, ids: &[KeyHash]) -> Result<(), Self::Error>;
 
     /// Shows `decide` the newest entry of `id` (the one with the largest bucket) and stores what it returns, if anything, in its place.
+    /// What replaces an entry lies in a later bucket: an id that doesn't count as seen any more comes back later than it was (DESIGN.md 6).
     fn admit(&mut self, id: KeyHash, decide: impl FnOnce(Option<Seen>) -> Option<Seen>);
 
     /// Drops every bucket up to and including `last`, whole.

@@ -1,7 +1,40 @@
-//! The command line: one file a command, each with its arguments and a `run`.
+//! The command line: one file a command, each with its `Args` and a `run`.
 //!
 //! Doesn't know: how the engine works; a command turns arguments into calls.
-//! Tested: with each command.
+//! Keeps: exit code 0 is success, 2 a file or an argument of the user's that can't be used. Tested: with each command.
+pub mod check;
+pub mod diff;
+pub mod digest;
+pub mod explain;
 pub mod generate;
 pub mod preview;
+mod rows_argument;
+pub mod run;
 pub mod units;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use crate::config::Diagnostics;
+use crate::digest::CompareError;
+
+/// The file or an argument can't be used.
+pub const EXIT_USAGE: u8 = 2;
+
+/// Prints what is wrong with a pipeline file.
+pub fn refuse(diagnostics: &Diagnostics) -> ExitCode {
+    eprintln!("{diagnostics}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Prints what a command failed of. Not 1, which says "they differ" where a command compares.
+pub fn fail(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Runs a command that only reads, on this thread.
+fn block_on<T>(command: impl Future<Output = Result<T, CompareError>>) -> Result<T, CompareError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CompareError::Runtime)?;
+    runtime.block_on(command)
+}

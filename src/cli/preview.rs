@@ -4,6 +4,8 @@
 //! Doesn't know: operators, sinks. Keeps: a source is read to where its log ends now, never waited for beyond.
 //! Tested: here.
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -11,6 +13,7 @@ use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
 use arrow_schema::ArrowError;
 
+use crate::config::load;
 use crate::config::model::{End, SourceConfig};
 use crate::decode::BadRecord;
 use crate::source::connect::{decoder_for, log_for};
@@ -19,6 +22,28 @@ use crate::source::{Log, Reader, SourceError};
 
 /// Rest when nothing has come yet.
 const REST: Duration = Duration::from_millis(20);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Pipeline file
+    file: PathBuf,
+    /// Records to show of each source
+    #[arg(long, default_value_t = 10)]
+    limit: usize,
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    let pipeline = match load(&args.file) {
+        Ok(pipeline) => pipeline,
+        Err(diagnostics) => return super::refuse(&diagnostics),
+    };
+    let named = |(id, config)| (pipeline.plan.node(*id).name.as_str(), config);
+    let sources: Vec<_> = pipeline.sources.iter().map(named).collect();
+    match preview(&sources, args.limit, &mut io::stdout().lock(), &mut io::stderr().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => super::fail(&error),
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {

@@ -189,7 +189,7 @@ pub struct IcebergConfig {
     pub properties: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogConfig {
     /// The JDBC catalog's tables in SQLite (`sqlite:PATH`) or Postgres (`postgres://…`). `name` is the `catalog_name` column.
     Sql {
@@ -205,7 +205,7 @@ pub enum CatalogConfig {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestAuth {
     None,
     Bearer(Secret),

@@ -2,13 +2,22 @@
 //!
 //! Doesn't know: how rows came about. Keeps: what is visible in a sink is exactly the epochs up to its mark; whoever is fenced adds nothing.
 //! One conformance suite for all sinks.
+#[cfg(test)]
+pub mod conformance;
+pub mod file;
+pub mod mark_json;
+mod ndjson;
+pub mod stdout;
+
+
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, PartitionName};
-use floodmark_pipeline::mark::{Mark, ReplayFrom};
+use floodmark_pipeline::mark::{Mark, ReplayFrom, RunningDigest};
 use floodmark_pipeline::time::EventTime;
 
 /// Part of a segment object in the checkpoint directory that holds one worker's rows of one sink and epoch (Arrow IPC stream).
@@ -24,7 +33,7 @@ pub struct SegmentRef {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingEpoch {
     pub epoch: Epoch,
-    /// Chosen at the barrier, before any attempt: the snapshot id (positive).
+    /// Chosen at the barrier, before any attempt: the snapshot id (positive, and another for each sink).
     pub commit_id: i64,
     pub segments: Vec<SegmentRef>,
     /// Next offset to read of each partition at its cut.
@@ -48,7 +57,7 @@ pub trait Segments: Send + Sync {
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// The mark in force now: its epoch is the last one given.
+    /// The mark in force now: its epoch is the last one given, or the one they follow where nothing needed to be written.
     Applied(Mark),
     /// A newer start owns the sink.
     Fenced { by: Incarnation },
@@ -99,6 +108,9 @@ pub enum Opened {
 
 pub type SharedSegments = Arc<dyn Segments>;
 
+/// Count and digest of a batch's rows, for the running digest in the mark.
+pub type RowDigest = fn(&RecordBatch) -> RunningDigest;
+
 /// What can go wrong with a sink, by what the user must do.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
@@ -114,6 +126,8 @@ pub enum SinkError {
     RolledBack { table: String, expected: i64 },
     #[error("{table}: dropped while running")]
     Dropped { table: String },
+    #[error("{table}: refused by the catalog: {why}")]
+    Refused { table: String, why: String },
     #[error("{0}")]
     Segment(String),
     #[error("{0}")]

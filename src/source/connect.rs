@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use super::names::PartitionNames;
 use super::{Log, SourceError};
-use crate::config::model::{SourceConfig, SourceConnector};
+use crate::config::model::{Origin, SourceConfig, SourceConnector};
 use crate::decode::Decoder;
 use crate::decode::json::JsonDecoder;
 use crate::file::FileLog;
 use crate::generator::GeneratorLog;
+use crate::kafka::KafkaLog;
 
 pub fn log_for(pipeline: &str, source: &str, config: &SourceConfig) -> Result<Arc<dyn Log>, SourceError> {
     Ok(match &config.connector {
-        SourceConnector::Kafka(_) => {
-            return Err(SourceError::Setting(format!("{pipeline}: source `{source}`: this build reads no Kafka")));
+        SourceConnector::Kafka(kafka) => {
+            let headers_wanted = config.format.origins.iter().any(|o| matches!(o, Origin::Header(_)));
+            Arc::new(KafkaLog::new(source, pipeline, kafka.clone(), headers_wanted)?)
         }
         SourceConnector::File(file) => Arc::new(FileLog::new(source, file)),
         SourceConnector::Generator(generator) => Arc::new(GeneratorLog::new(source, generator)?),

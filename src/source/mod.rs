@@ -2,6 +2,7 @@
 //!
 //! Two sides: [`Log`] is asked by the control side what partitions there are and where they end; a [`Reader`] is owned by one worker and hands it records.
 //! Doesn't know: schemas, event time, checkpoints. Keeps: a record is handed out once for each assignment, in offset order within its partition.
+pub mod check;
 pub mod connect;
 pub mod names;
 
@@ -96,6 +97,11 @@ pub trait Reader: Send {
 
     /// Where each assigned partition stands after the last [`poll`](Self::poll).
     fn progress(&self, partition: PartitionIndex) -> Option<Progress>;
+
+    /// Why nothing may come though there is something to read; it passes by itself. For people: what is wrong, without since when.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What can go wrong with a log, by what the user must do.

@@ -2,7 +2,7 @@
 //!
 //! Doesn't know: why a partition is there, or where it is read.
 //! Keeps: it only grows, so an index means the same partition for the pipeline's whole life.
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 
@@ -19,6 +19,16 @@ impl PartitionNames {
         let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
         names.push(name);
         PartitionIndex(names.len() as u32 - 1)
+    }
+
+    /// The table as it is now, for the time of one batch.
+    pub fn read(&self) -> RwLockReadGuard<'_, Vec<PartitionName>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the table by a longer one that begins with it.
+    pub fn set(&self, names: Vec<PartitionName>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
     pub fn get(&self, index: PartitionIndex) -> Option<PartitionName> {

@@ -1,0 +1,32 @@
+# Two commands are enough: `make demo` to see it, `make test` to check it.
+
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/floodmark/target
+
+.PHONY: help demo test build bench
+
+help:
+	@echo 'make demo   build, run the pipeline with faults, count every row'
+	@echo 'make test   everything: format, lints, unit tests, tests against real services'
+	@echo 'make build  the release binary'
+	@echo 'make bench  the micro-benchmarks'
+
+demo: build
+	scripts/demo
+
+build:
+	scripts/setup build
+	cargo build --release
+
+# A part that fails doesn't keep the others from running; the table fails the whole.
+test:
+	@scripts/timed --new
+	@scripts/timed setup scripts/setup
+	@scripts/timed stack scripts/fetch-stack
+	-@scripts/timed format cargo fmt --all --check
+	-@scripts/timed lints cargo clippy --release --workspace --all-targets -- -D warnings
+	-@scripts/timed build cargo test --release --workspace --no-run
+	-@scripts/timed tests cargo test --release --workspace --no-fail-fast
+	@scripts/timed --table
+
+bench:
+	cargo bench

@@ -1,0 +1,296 @@
+//! "What now?" at a start, as a pure function of what was found.
+//!
+//! Doesn't know: how any of it was read, or how it will be done. Keeps: a start that would lose or double rows is refused by name, with the choices.
+//! Every answer has a test that reaches it and a line in docs/PROTOCOL.md.
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::ids::{CheckpointId, Epoch, PartitionName};
+use crate::mark::Mark;
+
+/// What a start has found. The caller has read it all.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    pub pipeline: String,
+    /// The manifest to go on from: the newest one that could be read, or the one the user named.
+    pub manifest: Option<ManifestSummary>,
+    /// Newer manifests that couldn't be read, by name.
+    pub unreadable: Vec<String>,
+    /// Sinks of the pipeline file and of the manifest.
+    pub sinks: Vec<SinkState>,
+    /// Nodes of the pipeline file against those of the manifest; empty without a manifest.
+    pub edits: Vec<Edit>,
+    /// What is wrong between the manifest's positions and the log as it is now.
+    pub log_problems: Vec<String>,
+    /// Sinks for which the user accepts that rows are missing or the mark is foreign.
+    pub accept_gap: Vec<String>,
+    /// Sinks that have left the file and can't be reached, which the user gives up.
+    pub forget: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManifestSummary {
+    pub name: String,
+    pub pipeline: String,
+    pub checkpoint: CheckpointId,
+    pub epoch: Epoch,
+}
+
+/// One sink: what it says of itself, and what the manifest says of it.
+#[derive(Clone, Debug)]
+pub struct SinkState {
+    pub name: String,
+    pub found: FoundMark,
+    /// `None`: the manifest doesn't know this sink.
+    pub recorded: Option<Recorded>,
+    /// It stands in the pipeline file.
+    pub in_file: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum FoundMark {
+    /// No table.
+    Absent,
+    Here(Mark),
+    /// It couldn't be asked, and has left the pipeline file.
+    Unreachable(String),
+    /// Its history was rolled back to before the mark.
+    RolledBack(String),
+    /// A sink that keeps no mark.
+    NoMark,
+}
+
+/// The manifest's list of a sink's epochs: the last known committed, and those that may wait.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    pub base: Option<Epoch>,
+    pub epochs: Vec<Epoch>,
+    /// Next offsets at the last of `epochs` (or at the base), for messages.
+    pub offsets: BTreeMap<PartitionName, i64>,
+}
+
+/// How a node of the file compares with the manifest's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    Added {
+        node: String,
+    },
+    Removed {
+        node: String,
+        is_sink: bool,
+    },
+    /// Something that its state rests on differs.
+    Changed {
+        node: String,
+        line: usize,
+        key: String,
+        was: String,
+        is: String,
+    },
+    /// As `Changed`, and the user asked to begin the node anew.
+    Reset {
+        node: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    StartFresh { sinks: Vec<SinkPlan> },
+    Resume { from: CheckpointId, sinks: Vec<SinkPlan>, added: Vec<String>, retire: Vec<String>, reset: Vec<String> },
+    Refuse(Vec<Refusal>),
+}
+
+/// How a sink goes on: what it holds, and how many epochs of the manifest's list that are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SinkPlan {
+    pub name: String,
+    /// The epoch that the next commit follows: the one its mark names.
+    pub base: Option<Epoch>,
+    pub holds: usize,
+}
+
+/// Why a start is refused, in the words of the user, with the choices of this version.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    OtherPipeline {
+        manifest: String,
+        theirs: String,
+        ours: String,
+    },
+    /// Marks with epochs, and no manifest.
+    StateLost {
+        sink: String,
+        epoch: Epoch,
+    },
+    /// The sink holds epochs that the manifest doesn't know.
+    SinkAhead {
+        sink: String,
+        at: Epoch,
+        newest: CheckpointId,
+    },
+    /// The sink holds less than the manifest says was committed.
+    SinkBehind {
+        sink: String,
+        expected: Epoch,
+        found: Option<Epoch>,
+        offsets: String,
+    },
+    RolledBack {
+        sink: String,
+        what: String,
+    },
+    RetiredUnreachable {
+        sink: String,
+        why: String,
+        pending: usize,
+    },
+    NodeChanged {
+        node: String,
+        line: usize,
+        key: String,
+        was: String,
+        is: String,
+    },
+    Log(String),
+}
+
+/// Decides. Nothing is touched before this says what to do.
+pub fn plan(observed: &Observed) -> Plan {
+    let mut refusals: Vec<_> = observed.log_problems.iter().cloned().map(Refusal::Log).collect();
+    let Some(manifest) = &observed.manifest else {
+        refusals.extend(observed.sinks.iter().filter_map(|s| lost_state(s, observed)));
+        if !refusals.is_empty() {
+            return Plan::Refuse(refusals);
+        }
+        let fresh = |s: &SinkState| SinkPlan { name: s.name.clone(), base: epoch_of(&s.found), holds: 0 };
+        return Plan::StartFresh { sinks: observed.sinks.iter().map(fresh).collect() };
+    };
+    if manifest.pipeline != observed.pipeline {
+        let (theirs, ours) = (manifest.pipeline.clone(), observed.pipeline.clone());
+        return Plan::Refuse(vec![Refusal::OtherPipeline { manifest: manifest.name.clone(), theirs, ours }]);
+    }
+    let (mut sinks, mut added, mut retire, mut reset) = (vec![], vec![], vec![], vec![]);
+    for sink in &observed.sinks {
+        match sink_plan(sink, manifest, observed) {
+            Ok(plan) => sinks.push(plan),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    for edit in &observed.edits {
+        match edit.clone() {
+            Edit::Added { node } => added.push(node),
+            Edit::Removed { node, is_sink: true } => retire.push(node),
+            Edit::Removed { .. } => {}
+            Edit::Reset { node } => reset.push(node),
+            Edit::Changed { node, line, key, was, is } => {
+                refusals.push(Refusal::NodeChanged { node, line, key, was, is });
+            }
+        }
+    }
+    if !refusals.is_empty() {
+        return Plan::Refuse(refusals);
+    }
+    Plan::Resume { from: manifest.checkpoint, sinks, added, retire, reset }
+}
+
+fn lost_state(sink: &SinkState, observed: &Observed) -> Option<Refusal> {
+    match &sink.found {
+        FoundMark::RolledBack(what) => Some(Refusal::RolledBack { sink: sink.name.clone(), what: what.clone() }),
+        FoundMark::Here(mark) if !observed.accept_gap.contains(&sink.name) => {
+            mark.epoch.map(|epoch| Refusal::StateLost { sink: sink.name.clone(), epoch })
+        }
+        _ => None,
+    }
+}
+
+fn epoch_of(found: &FoundMark) -> Option<Epoch> {
+    match found {
+        FoundMark::Here(mark) => mark.epoch,
+        _ => None,
+    }
+}
+
+fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) -> Result<SinkPlan, Refusal> {
+    let name = sink.name.clone();
+    let none = Recorded::default();
+    let recorded = sink.recorded.as_ref().unwrap_or(&none);
+    match &sink.found {
+        FoundMark::NoMark => return Ok(SinkPlan { name, base: recorded.base, holds: 0 }),
+        FoundMark::RolledBack(what) => return Err(Refusal::RolledBack { sink: name, what: what.clone() }),
+        FoundMark::Unreachable(why) => {
+            let pending = recorded.epochs.len();
+            if pending == 0 || observed.forget.contains(&name) {
+                return Ok(SinkPlan { name, base: recorded.base, holds: pending });
+            }
+            return Err(Refusal::RetiredUnreachable { sink: name, why: why.clone(), pending });
+        }
+        FoundMark::Absent | FoundMark::Here(_) => {}
+    }
+    let base = epoch_of(&sink.found);
+    if base == recorded.base {
+        return Ok(SinkPlan { name, base, holds: 0 });
+    }
+    if let Some(place) = recorded.epochs.iter().position(|e| Some(*e) == base) {
+        return Ok(SinkPlan { name, base, holds: place + 1 });
+    }
+    if observed.accept_gap.contains(&name) {
+        return Ok(SinkPlan { name, base, holds: 0 });
+    }
+    let newest_known = recorded.epochs.last().copied().or(recorded.base);
+    match (base, newest_known) {
+        (Some(at), known) if known.is_none_or(|k| at.checkpoint > k.checkpoint) => {
+            Err(Refusal::SinkAhead { sink: name, at, newest: manifest.checkpoint })
+        }
+        (found, _) => {
+            let expected = recorded.base.or(newest_known).unwrap_or(manifest.epoch);
+            let up_to = recorded.offsets.iter().map(|(p, o)| format!("{p} up to {o}"));
+            let offsets = up_to.collect::<Vec<_>>().join(", ");
+            Err(Refusal::SinkBehind { sink: name, expected, found, offsets })
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherPipeline { manifest, theirs, ours } => write!(
+                f,
+                "the checkpoint belongs to another pipeline\n  {manifest} was written by pipeline `{theirs}`, this file is `{ours}`\n  choose: give this pipeline a checkpoint directory of its own, or correct `id`"
+            ),
+            Self::StateLost { sink, epoch } => write!(
+                f,
+                "the state is gone, but the table isn't\n  sink {sink} holds checkpoint {epoch}; the checkpoint directory has no manifest\n  what happened: the checkpoint directory was lost, or `dir` names another one\n  choose: correct `dir`, or bring the directory back from a copy\n          a new pipeline id and table   start over beside it\n          floodmark run --accept-gap {sink}   begin again from `start`: rows that are in the table may come twice"
+            ),
+            Self::SinkAhead { sink, at, newest } => write!(
+                f,
+                "the table is ahead of the state\n  sink {sink} holds checkpoint {at}\n  the state to go on from is checkpoint {newest}\n  what happened: the state was restored from an older checkpoint, or another process has written to this table under the same pipeline id\n  choose: floodmark run --from a checkpoint that the table follows\n          a new pipeline id and table   start over beside it"
+            ),
+            Self::SinkBehind { sink, expected, found, offsets } => {
+                let found = found.map_or_else(|| "none".to_owned(), |e| format!("checkpoint {e}"));
+                write!(
+                    f,
+                    "the table is behind the state\n  sink {sink} should hold checkpoint {expected}, and holds {found}\n  rows of {offsets} were committed to it once and aren't in it now\n  what happened: the table was dropped, made again or rolled back, or its catalog was restored from a copy\n  choose: bring the catalog or table back\n          floodmark run --accept-gap {sink}   go on, and leave these rows out for ever"
+                )
+            }
+            Self::RolledBack { sink, what } => write!(
+                f,
+                "the table was rolled back under us\n  sink {sink}: {what}\n  choose: set `main` back to the snapshot that the mark names\n          a new pipeline id and table   start over beside it"
+            ),
+            Self::RetiredUnreachable { sink, why, pending } => write!(
+                f,
+                "a sink has left the pipeline file with rows that wait for it\n  sink {sink}: {pending} epochs wait, and it can't be reached: {why}\n  choose: bring it back until they are committed\n          floodmark run --forget {sink}   give these rows up"
+            ),
+            Self::NodeChanged { node, line, key, was, is } => write!(
+                f,
+                "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back\n          floodmark run --reset {node}   begin the node anew, without what it remembers\n          a new pipeline id   start over"
+            ),
+            Self::Log(what) => write!(
+                f,
+                "the log is not the one that was read\n  {what}\n  choose: bring the log back\n          a new pipeline id   start over"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! The checkpoint directory: names, claims, manifests, segments, state files, on local disk or S3.
+//!
+//! Doesn't know: what a manifest means for a start. Keeps: a manifest and a claim are created only if absent, on every store, so one name never means two
+//! things; what a put has answered for is durable. Tested: here on a local folder; the whole life of a checkpoint in `tests/`.
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::ipc::reader::StreamReader;
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+
+use super::manifest::{Manifest, Unreadable};
+use crate::sink::{SegmentRef, Segments, SinkError};
+
+#[derive(Clone)]
+pub struct CheckpointDir {
+    store: Arc<dyn ObjectStore>,
+    /// As the pipeline file spells it, for messages.
+    location: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DirError {
+    #[error("checkpoint directory {location}: {doing} {path}: {error}")]
+    Store { location: String, doing: &'static str, path: String, error: object_store::Error },
+    #[error(
+        "checkpoint directory {location}: the store accepts a second create-if-absent of one object, so two processes could both publish a checkpoint: use a store with conditional puts"
+    )]
+    NotAtomic { location: String },
+    #[error("checkpoint directory {location}: {path} exists with other content: another process publishes here")]
+    Taken { location: String, path: String },
+    #[error("{path}: {error}")]
+    Unreadable { path: String, error: Unreadable },
+}
+
+/// A manifest found in the directory, newest first.
+#[derive(Debug)]
+pub struct Listed {
+    pub name: String,
+    pub incarnation: Incarnation,
+    pub checkpoint: CheckpointId,
+}
+
+impl fmt::Debug for CheckpointDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.location)
+    }
+}
+
+impl CheckpointDir {
+    pub fn new(store: Arc<dyn ObjectStore>, location: String) -> Self {
+        Self { store, location }
+    }
+
+    /// Refuses a store that lets two puts create one object.
+    pub async fn probe(&self, token: u128) -> Result<(), DirError> {
+        let path = format!("probe-{token:032x}");
+        self.create(&path, Bytes::from_static(b"1"), "probing").await?;
+        let second = self.create(&path, Bytes::from_static(b"2"), "probing").await;
+        self.delete(&path).await?;
+        match second {
+            Err(DirError::Taken { .. }) => Ok(()),
+            Ok(()) => Err(DirError::NotAtomic { location: self.location.clone() }),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Claims an incarnation number. False: another start has it.
+    pub async fn claim(&self, incarnation: Incarnation) -> Result<bool, DirError> {
+        let path = format!("incarnations/{:020}", incarnation.number);
+        let token = Bytes::from(format!("{:032x}", incarnation.token));
+        match self.create(&path, token, "claiming").await {
+            Ok(()) => Ok(true),
+            Err(DirError::Taken { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The largest number that any start has claimed.
+    pub async fn newest_claim(&self) -> Result<u64, DirError> {
+        let names = self.list("incarnations").await?;
+        Ok(names.iter().filter_map(|name| name.rsplit('/').next()?.parse().ok()).max().unwrap_or(0))
+    }
+
+    pub async fn publish(&self, manifest: &Manifest) -> Result<String, DirError> {
+        let name = manifest_name(manifest.incarnation, manifest.checkpoint);
+        self.create(&name, manifest.encode().into(), "publishing").await?;
+        Ok(name)
+    }
+
+    /// Names of all manifests, newest (incarnation, id) first.
+    pub async fn manifests(&self) -> Result<Vec<Listed>, DirError> {
+        let mut listed: Vec<_> = self.list("manifests").await?.into_iter().filter_map(parse_manifest_name).collect();
+        listed.sort_by_key(|m| (m.incarnation.number, m.checkpoint, m.incarnation.token));
+        listed.reverse();
+        Ok(listed)
+    }
+
+    pub async fn read_manifest(&self, name: &str) -> Result<Manifest, DirError> {
+        let bytes = self.get(name).await?;
+        Manifest::decode(&bytes).map_err(|error| DirError::Unreadable { path: name.into(), error })
+    }
+
+    /// Puts an unreadable manifest out of the way, under a name that says so.
+    pub async fn put_aside(&self, name: &str) -> Result<String, DirError> {
+        let aside = name.replacen("manifests/", "unreadable/", 1);
+        let renamed = self.store.rename(&Path::from(name), &Path::from(aside.as_str())).await;
+        renamed.map_err(|error| self.failed("putting aside", name, error))?;
+        Ok(aside)
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Bytes, DirError> {
+        let got = self.store.get(&Path::from(path)).await.map_err(|error| self.failed("reading", path, error))?;
+        got.bytes().await.map_err(|error| self.failed("reading", path, error))
+    }
+
+    /// Creates an object under a name that was never used before. The same content found there is our own, from an answer that was lost.
+    pub async fn create(&self, path: &str, bytes: Bytes, doing: &'static str) -> Result<(), DirError> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.store.put_opts(&Path::from(path), bytes.clone().into(), options).await {
+            Ok(_) => Ok(()),
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                if self.get(path).await? == bytes {
+                    return Ok(());
+                }
+                Err(DirError::Taken { location: self.location.clone(), path: path.into() })
+            }
+            Err(error) => Err(self.failed(doing, path, error)),
+        }
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), DirError> {
+        match self.store.delete(&Path::from(path)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed("deleting", path, error)),
+        }
+    }
+
+    /// Paths below a folder.
+    pub async fn list(&self, folder: &str) -> Result<Vec<String>, DirError> {
+        let objects: Vec<_> = self
+            .store
+            .list(Some(&Path::from(folder)))
+            .try_collect()
+            .await
+            .map_err(|error| self.failed("listing", folder, error))?;
+        Ok(objects.into_iter().map(|o| o.location.to_string()).collect())
+    }
+
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+
+    fn failed(&self, doing: &'static str, path: &str, error: object_store::Error) -> DirError {
+        DirError::Store { location: self.location.clone(), doing, path: path.into(), error }
+    }
+}
+
+#[async_trait]
+impl Segments for CheckpointDir {
+    async fn read(&self, segment: &SegmentRef) -> Result<Vec<RecordBatch>, SinkError> {
+        let range = segment.offset..segment.offset + segment.length;
+        let bytes = self.store.get_range(&Path::from(segment.path.as_str()), range).await;
+        let bytes = bytes.map_err(|error| match error {
+            object_store::Error::NotFound { .. } => {
+                SinkError::Segment(format!("{}/{}: rows that wait for a sink are missing", self.location, segment.path))
+            }
+            error => SinkError::Away { what: self.location.clone(), why: error.to_string() },
+        })?;
+        let damaged = |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
+        let reader = StreamReader::try_new(std::io::Cursor::new(bytes), None).map_err(damaged)?;
+        reader.collect::<Result<_, _>>().map_err(damaged)
+    }
+}
+
+/// `<number>-<token>`: sorts by number.
+pub fn incarnation_name(incarnation: Incarnation) -> String {
+    format!("{:020}-{:032x}", incarnation.number, incarnation.token)
+}
+
+pub fn manifest_name(incarnation: Incarnation, checkpoint: CheckpointId) -> String {
+    format!("manifests/{}-{:020}", incarnation_name(incarnation), checkpoint.0)
+}
+
+pub fn segment_name(incarnation: Incarnation, checkpoint: CheckpointId, worker: WorkerId) -> String {
+    format!("segments/{}/{:020}-{}", incarnation_name(incarnation), checkpoint.0, worker.0)
+}
+
+pub fn state_name(incarnation: Incarnation, checkpoint: CheckpointId, worker: WorkerId, file: &str) -> String {
+    format!("state/{}/{:020}-{}-{file}", incarnation_name(incarnation), checkpoint.0, worker.0)
+}
+
+fn parse_manifest_name(name: String) -> Option<Listed> {
+    let mut parts = name.rsplit('/').next()?.split('-');
+    let number = parts.next()?.parse().ok()?;
+    let token = u128::from_str_radix(parts.next()?, 16).ok()?;
+    let checkpoint = CheckpointId(parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(())?;
+    Some(Listed { name, incarnation: Incarnation { number, token }, checkpoint })
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn dir() -> CheckpointDir {
+        CheckpointDir::new(Arc::new(InMemory::new()), "memory:".into())
+    }
+
+    #[tokio::test]
+    async fn a_number_is_claimed_once() {
+        let dir = dir();
+        let (a, b) = (Incarnation { number: 7, token: 1 }, Incarnation { number: 7, token: 2 });
+        assert!(dir.claim(a).await.unwrap());
+        assert!(dir.claim(a).await.unwrap(), "an answer that was lost");
+        assert!(!dir.claim(b).await.unwrap());
+        assert_eq!(dir.newest_claim().await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn names_sort_by_number_and_id_and_strangers_are_left_alone() {
+        let dir = dir();
+        for (number, id) in [(2, 9), (10, 3), (2, 10)] {
+            let name = manifest_name(Incarnation { number, token: 5 }, CheckpointId(id));
+            dir.create(&name, Bytes::from_static(b"x"), "test").await.unwrap();
+        }
+        dir.create("manifests/README", Bytes::from_static(b"x"), "test").await.unwrap();
+        let found = dir.manifests().await.unwrap();
+        let ids: Vec<_> = found.iter().map(|m| (m.incarnation.number, m.checkpoint.0)).collect();
+        assert_eq!(ids, [(10, 3), (2, 10), (2, 9)]);
+        let error = dir.read_manifest(&found[0].name).await.unwrap_err();
+        assert!(matches!(error, DirError::Unreadable { error: Unreadable::Torn, .. }));
+    }
+
+    #[tokio::test]
+    async fn a_store_with_conditional_puts_passes_the_probe() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = crate::config::model::Location::File(folder.path().to_owned());
+        let store = crate::store::open(&location, &Default::default()).unwrap();
+        CheckpointDir::new(store, location.to_string()).probe(3).await.unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

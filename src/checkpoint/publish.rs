@@ -1,0 +1,127 @@
+//! Makes a checkpoint durable: segments, new state files, then the manifest that names them.
+//!
+//! Publications are worked off one after another, so manifests become durable in id order. What fails is tried again until it holds: an outage
+//! of the store delays checkpoints and nothing else. Doesn't know: workers, commits.
+//! Keeps: the manifest is written last; a state file is reused only from the last complete manifest, every other gets a name never used before.
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
+use floodmark_state::{Snapshot, StateFile};
+
+use super::coordinator::Publication;
+use super::dir::{CheckpointDir, DirError, state_name};
+use super::manifest::{Manifest, StateFileRecord};
+
+/// First and longest pause between two tries.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+pub struct Publisher {
+    dir: CheckpointDir,
+    incarnation: Incarnation,
+    /// Immutable files of the last complete manifest, by worker and name.
+    known: BTreeMap<(WorkerId, String), StateFileRecord>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    #[error(transparent)]
+    State(#[from] floodmark_state::StateError),
+}
+
+impl Publisher {
+    /// `restored` is the state that the workers went on from, file by file under the names it has in the directory, if their stores have kept it as it was.
+    pub fn new(dir: CheckpointDir, incarnation: Incarnation, restored: &[Vec<StateFileRecord>]) -> Self {
+        let mut publisher = Self { dir, incarnation, known: BTreeMap::new() };
+        publisher.remember(restored);
+        publisher
+    }
+
+    /// Publishes, however often it takes. `complain` hears of every failure. Returns the manifest and its name.
+    pub async fn publish(
+        &mut self,
+        publication: Publication,
+        now_ms: i64,
+        complain: &mut (dyn FnMut(&PublishError) + Send),
+    ) -> Result<(Manifest, String), PublishError> {
+        let Publication { mut manifest, segments, state, .. } = publication;
+        manifest.created_ms = now_ms;
+        let mut segments: Vec<_> = segments.into_iter().map(|(path, bytes)| (path, Bytes::from(bytes))).collect();
+        let mut pause = RETRY.0;
+        loop {
+            match self.attempt(&mut manifest, &mut segments, &state).await {
+                Ok(name) => {
+                    self.remember(&manifest.state);
+                    return Ok((manifest, name));
+                }
+                Err(error @ PublishError::Dir(DirError::Taken { .. } | DirError::NotAtomic { .. })) => return Err(error),
+                Err(error) => complain(&error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY.1);
+        }
+    }
+
+    /// What has been put stays put: a second attempt goes on behind it.
+    async fn attempt(
+        &self,
+        manifest: &mut Manifest,
+        segments: &mut Vec<(String, Bytes)>,
+        state: &[(WorkerId, Snapshot)],
+    ) -> Result<String, PublishError> {
+        while let Some((path, bytes)) = segments.last() {
+            self.dir.create(path, bytes.clone(), "writing segment").await?;
+            segments.pop();
+        }
+        let mut workers = vec![];
+        for (worker, snapshot) in state {
+            workers.push(self.take_over(manifest.checkpoint, *worker, snapshot).await?);
+        }
+        manifest.state = workers;
+        Ok(self.dir.publish(manifest).await?)
+    }
+
+    async fn take_over(
+        &self,
+        checkpoint: CheckpointId,
+        worker: WorkerId,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<StateFileRecord>, PublishError> {
+        let mut records = vec![];
+        for file in &snapshot.files {
+            let known = self.known.get(&(worker, file.name.clone())).filter(|k| file.immutable && k.length == file.length);
+            records.push(match known {
+                Some(known) => known.clone(),
+                None => self.upload(checkpoint, worker, file.clone()).await?,
+            });
+        }
+        Ok(records)
+    }
+
+    async fn upload(
+        &self,
+        checkpoint: CheckpointId,
+        worker: WorkerId,
+        file: StateFile,
+    ) -> Result<StateFileRecord, PublishError> {
+        let path = state_name(self.incarnation, checkpoint, worker, &file.name);
+        let local = file.path.clone();
+        let bytes = tokio::fs::read(&local).await;
+        let bytes = bytes.map_err(|source| floodmark_state::StateError::Io { doing: "reading", path: local, source })?;
+        let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
+        let length = bytes.len() as u64;
+        self.dir.create(&path, bytes.into(), "writing state file").await?;
+        Ok(StateFileRecord { name: file.name, path, length, digest, immutable: file.immutable })
+    }
+
+    fn remember(&mut self, state: &[Vec<StateFileRecord>]) {
+        self.known.clear();
+        for (worker, files) in state.iter().enumerate() {
+            let immutable = files.iter().filter(|f| f.immutable);
+            self.known.extend(immutable.map(|f| ((WorkerId(worker as u16), f.name.clone()), f.clone())));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Turns the crank of a committer: epochs in, commits out, outcomes reported.
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use floodmark_pipeline::ids::{Epoch, NodeId};
+use floodmark_pipeline::mark::Mark;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::committer::{Committer, Effect, Input, StopReason};
+use crate::sink::Sink;
+
+/// How often a committer looks at the time.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What a committer is asked.
+#[derive(Debug)]
+pub enum ToCommitter {
+    Epoch(crate::sink::PendingEpoch),
+    Flush,
+}
+
+/// What it tells.
+#[derive(Debug)]
+pub enum FromCommitter {
+    Committed { sink: NodeId, epoch: Epoch, mark: Box<Mark> },
+    Away { sink: NodeId, why: String },
+    Stopped { sink: NodeId, reason: StopReason },
+}
+
+/// Runs until the other side is gone or the sink stops.
+pub async fn run(
+    id: NodeId,
+    mut sink: Box<dyn Sink>,
+    mut committer: Committer,
+    started: Instant,
+    mut inputs: UnboundedReceiver<ToCommitter>,
+    reports: UnboundedSender<FromCommitter>,
+) {
+    let now_ms = || started.elapsed().as_millis() as u64;
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let input = tokio::select! {
+            received = inputs.recv() => match received {
+                Some(ToCommitter::Epoch(epoch)) => Input::Epoch(epoch),
+                Some(ToCommitter::Flush) => Input::Flush,
+                None => return,
+            },
+            _ = tick.tick() => Input::Tick,
+        };
+        let mut effects = VecDeque::from(committer.step(now_ms(), input));
+        while let Some(effect) = effects.pop_front() {
+            let report = match effect {
+                Effect::Commit { base, epochs, even_if_empty } => {
+                    let done = sink.commit(base, &epochs, even_if_empty).await;
+                    effects.extend(committer.step(now_ms(), Input::Done(done)));
+                    continue;
+                }
+                Effect::Committed { epoch, mark } => FromCommitter::Committed { sink: id, epoch, mark },
+                Effect::Away { why } => FromCommitter::Away { sink: id, why },
+                Effect::Stop(reason) => {
+                    // The job may be gone already; then nobody needs the reason.
+                    let _ = reports.send(FromCommitter::Stopped { sink: id, reason });
+                    return;
+                }
+            };
+            if reports.send(report).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a start found, in the words of the recovery plan; and how a refusal reads.
+use std::collections::BTreeMap;
+use std::fmt;
+
+use floodmark_pipeline::ids::Epoch;
+use floodmark_pipeline::plan::{NodeKind, Plan};
+use floodmark_pipeline::recovery::{Edit, ManifestSummary, Recorded, Refusal};
+
+use super::Options;
+use crate::checkpoint::manifest::{Manifest, NodeRecord, SinkRecord};
+use crate::config::model::{Fingerprint, Pipeline};
+
+/// Reasons to refuse a start, each with its choices.
+#[derive(Debug)]
+pub struct Refused(pub Vec<Refusal>);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join("\n\nand: "))
+    }
+}
+
+pub fn summary(name: &str, manifest: &Manifest) -> ManifestSummary {
+    ManifestSummary {
+        name: name.to_owned(),
+        pipeline: manifest.pipeline.clone(),
+        checkpoint: manifest.checkpoint,
+        epoch: manifest.epoch(),
+    }
+}
+
+pub fn recorded(sink: &SinkRecord, manifest: &Manifest) -> Recorded {
+    let epochs: Vec<Epoch> = sink.epochs.iter().map(|e| e.epoch).collect();
+    let offsets = sink.epochs.first().map_or_else(|| manifest.offsets(), |e| e.offsets.clone());
+    Recorded { base: sink.base, epochs, offsets }
+}
+
+/// How the file's nodes differ from the manifest's, by name.
+pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec<Edit> {
+    let now = &pipeline.fingerprints;
+    let before: BTreeMap<&str, &NodeRecord> = manifest.nodes.iter().map(|n| (n.name.as_str(), n)).collect();
+    let mut edits = vec![];
+    for node in pipeline.plan.nodes.iter().map(|n| &n.name) {
+        match before.get(node.as_str()) {
+            None => edits.push(Edit::Added { node: node.clone() }),
+            Some(record) => edits.extend(now.get(node).and_then(|f| changed(node, f, record, options))),
+        }
+    }
+    let is_sink = |name: &str| manifest.sinks.iter().any(|s| s.name == name);
+    let removed = before.keys().filter(|name| pipeline.plan.find(name).is_none());
+    edits.extend(removed.map(|name| Edit::Removed { node: (*name).to_owned(), is_sink: is_sink(name) }));
+    edits
+}
+
+fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options) -> Option<Edit> {
+    let keys = now.parts.keys().chain(before.fingerprint.keys());
+    let nothing = || "not set".to_owned();
+    let differs = |key: &&String| now.parts.get(*key) != before.fingerprint.get(*key);
+    let key = keys.into_iter().find(differs)?;
+    if options.reset.iter().any(|n| n == node) {
+        return Some(Edit::Reset { node: node.to_owned() });
+    }
+    Some(Edit::Changed {
+        node: node.to_owned(),
+        line: now.line,
+        key: key.clone(),
+        was: before.fingerprint.get(key).cloned().unwrap_or_else(nothing),
+        is: now.parts.get(key).cloned().unwrap_or_else(nothing),
+    })
+}
+
+/// Names of the nodes of a kind, with their ids.
+pub fn named(
+    plan: &Plan,
+    wanted: fn(&NodeKind) -> bool,
+) -> Vec<(floodmark_pipeline::ids::NodeId, String)> {
+    let of_kind = plan.ids().filter(|id| wanted(&plan.node(*id).kind));
+    of_kind.map(|id| (id, plan.node(id).name.clone())).collect()
+}

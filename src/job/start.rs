@@ -1,0 +1,324 @@
+//! The order of a start, up to the moment before the first record is read.
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId};
+use floodmark_pipeline::mark::Mark;
+use floodmark_pipeline::plan::NodeKind;
+use floodmark_pipeline::recovery::{Observed, Plan, SinkPlan, plan};
+
+use super::found::Refused;
+use super::look::{Manifests, Named, SourceLog, manifests, observe};
+use super::{Failure, Options, sinks};
+use crate::checkpoint::coordinator::{Beginning, SinkBook};
+use crate::checkpoint::cut::NodesAtCut;
+use crate::checkpoint::dir::{CheckpointDir, DirError};
+use crate::checkpoint::manifest::{Manifest, Status};
+use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
+use crate::config::model::Pipeline;
+use crate::runtime::counters::NodeCounters;
+use crate::sink::{Opened, Sink, SinkError};
+use crate::source::connect::log_for;
+use crate::source::{PartitionInfo, Position, SourceError};
+use crate::store;
+
+/// How often something that is away at the start is tried, and said.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+const TRY_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    #[error("source {node}: {error}")]
+    Source { node: String, error: SourceError },
+    #[error("--from {path}: {reason}; nothing was started")]
+    From { path: String, reason: String },
+    #[error(transparent)]
+    State(#[from] floodmark_state::StateError),
+    #[error("{0}")]
+    Worker(String),
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// What a run begins with.
+pub struct Started {
+    pub dir: CheckpointDir,
+    pub incarnation: Incarnation,
+    pub sinks: Vec<(NodeId, Box<dyn Sink>)>,
+    pub logs: Vec<SourceLog>,
+    pub beginning: Beginning,
+    /// The manifest that state is restored from.
+    pub restored: Option<Named>,
+    /// All readable manifests, newest first.
+    pub known: Vec<Named>,
+}
+
+pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
+    let settings = &pipeline.settings;
+    let store = store::open(&settings.checkpoint_dir, &settings.s3).map_err(StartError::Store)?;
+    let dir = CheckpointDir::new(store, settings.checkpoint_dir.to_string());
+    let mut sinks = sinks::all(pipeline, &dir).map_err(StartError::Sink)?;
+    let logs = open_logs(pipeline, options).await?;
+
+    // First look: a refusal ends here and has changed nothing.
+    let found = manifests(&dir, options).await?;
+    let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
+    refuse(plan(&observed))?;
+
+    dir.probe(token()).await.map_err(StartError::Dir)?;
+    let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks).await?;
+
+    // Second look, under the fence: what an older process did in between is in here, and it can do no more.
+    let found = manifests(&dir, options).await?;
+    let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
+    let decided = refuse(plan(&observed))?;
+    say(&decided, &found);
+    let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
+    let Manifests { chosen, older, .. } = found;
+    let known = chosen.iter().cloned().chain(older).collect();
+    Ok(Started { dir, incarnation, sinks, logs, beginning, restored: chosen, known })
+}
+
+fn refuse(decided: Plan) -> Result<Plan, Failure> {
+    match decided {
+        Plan::Refuse(refusals) => Err(Failure::Refused(Refused(refusals))),
+        plan => Ok(plan),
+    }
+}
+
+/// One line: what was found and what will be done.
+fn say(decided: &Plan, found: &Manifests) {
+    for (name, why) in &found.unreadable {
+        tracing::warn!(manifest = name, "unreadable and passed over: {why}");
+    }
+    match (decided, &found.chosen) {
+        (Plan::Resume { from, sinks, added, retire, reset }, Some(named)) => {
+            let waiting: Vec<_> = sinks
+                .iter()
+                .filter_map(|s| {
+                    let list = named.manifest.sinks.iter().find(|r| r.name == s.name)?.epochs.len();
+                    (list > s.holds).then(|| format!("{} of {} epochs to commit", s.name, list - s.holds))
+                })
+                .collect();
+            tracing::info!(
+                checkpoint = from.0,
+                incarnation = named.manifest.incarnation.number,
+                ?added,
+                ?retire,
+                ?reset,
+                "found a checkpoint: going on from it; {}",
+                if waiting.is_empty() { "every sink has all of it".to_owned() } else { waiting.join(", ") }
+            );
+        }
+        _ => tracing::info!("found neither checkpoint nor marks: starting fresh"),
+    }
+}
+
+async fn open_logs(pipeline: &Pipeline, options: &Options) -> Result<Vec<SourceLog>, StartError> {
+    let mut logs = vec![];
+    for (node, config) in &pipeline.sources {
+        let name = pipeline.plan.node(*node).name.as_str();
+        let failed = |error| StartError::Source { node: name.to_owned(), error };
+        let log = log_for(&pipeline.plan.pipeline, name, config).map_err(failed)?;
+        let asked = async || log.partitions().await.map_err(failed);
+        let partitions = patiently(options, asked).await?;
+        logs.push(SourceLog { node: *node, log, partitions });
+    }
+    Ok(logs)
+}
+
+/// Tries until it holds, with `--wait`; without it what is away is an error.
+async fn patiently<T>(options: &Options, mut attempt: impl AsyncFnMut() -> Result<T, StartError>) -> Result<T, StartError> {
+    let mut said: Option<std::time::Instant> = None;
+    loop {
+        match attempt().await {
+            Err(error) if options.wait && is_away(&error) => {
+                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+                    tracing::warn!("waiting: {error}");
+                    said = Some(std::time::Instant::now());
+                }
+                tokio::time::sleep(TRY_EVERY).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn is_away(error: &StartError) -> bool {
+    match error {
+        StartError::Sink(SinkError::Away { .. }) | StartError::Source { error: SourceError::Away(..), .. } => true,
+        _ => false,
+    }
+}
+
+/// A token that no other start has.
+fn token() -> u128 {
+    uuid::Uuid::new_v4().as_u128()
+}
+
+/// Claims a number above every one in the directory and in the marks, and puts the fence into every sink.
+async fn claim_and_fence(
+    options: &Options,
+    dir: &CheckpointDir,
+    found: &Manifests,
+    observed: &Observed,
+    sinks: &mut [(NodeId, Box<dyn Sink>)],
+) -> Result<Incarnation, Failure> {
+    let mut above = newest_number(found, observed);
+    'claim: loop {
+        above = above.max(dir.newest_claim().await.map_err(StartError::Dir)?);
+        let ours = Incarnation { number: above + 1, token: token() };
+        if !dir.claim(ours).await.map_err(StartError::Dir)? {
+            continue;
+        }
+        for (_, sink) in sinks.iter_mut() {
+            let opened = patiently(options, async || Ok(sink.open(ours).await?)).await?;
+            match opened {
+                Opened::Here(_) => {}
+                Opened::ClaimAgain => {
+                    above = ours.number;
+                    continue 'claim;
+                }
+                Opened::Fenced { by } => {
+                    let text = format!("fenced: incarnation {} started after this one and owns the sinks; don't restart this process", by.number);
+                    return Err(Failure::Fenced(text));
+                }
+            }
+        }
+        return Ok(ours);
+    }
+}
+
+fn newest_number(found: &Manifests, observed: &Observed) -> u64 {
+    let manifests = found.chosen.iter().chain(&found.older).map(|m| m.manifest.incarnation.number);
+    let fences = marks(observed).filter_map(|m| m.fence).map(|f| f.number);
+    manifests.chain(fences).max().unwrap_or(0)
+}
+
+fn marks(observed: &Observed) -> impl Iterator<Item = &Mark> {
+    observed.sinks.iter().filter_map(|s| match &s.found {
+        floodmark_pipeline::recovery::FoundMark::Here(mark) => Some(mark),
+        _ => None,
+    })
+}
+
+/// Turns the plan into what the coordinator begins with.
+async fn begin(
+    pipeline: &Pipeline,
+    decided: &Plan,
+    found: &Manifests,
+    observed: &Observed,
+    logs: &[SourceLog],
+) -> Result<Beginning, StartError> {
+    let manifest = found.chosen.as_ref().map(|named| &named.manifest);
+    let sources = source_infos(pipeline, manifest);
+    let (table, decisions) = manifest.map_or_else(Default::default, |m| (m.partitions.clone(), m.decisions.clone()));
+    let mut partitions = Partitions::new(table, decisions, sources);
+    for log in logs {
+        enter(pipeline, log, &mut partitions, manifest.is_none()).await?;
+    }
+    let manifests = found.chosen.iter().chain(&found.older).map(|m| m.manifest.checkpoint);
+    let marked = marks(observed).filter_map(|m| m.epoch).map(|e| e.checkpoint);
+    let last_id = manifests.chain(marked).max().unwrap_or(CheckpointId(0));
+    let (Plan::StartFresh { sinks: planned } | Plan::Resume { sinks: planned, .. }) = decided else {
+        return Err(StartError::Worker("a refused plan has no beginning".into()));
+    };
+    let sinks = pipeline.sinks.keys().map(|id| (*id, book(pipeline, *id, planned, manifest))).collect();
+    let counters = counters(pipeline, decided, manifest);
+    let nodes = nodes(pipeline, manifest, counters.clone());
+    let state_digest = manifest.map_or(0, |m| m.state_digest);
+    Ok(Beginning { partitions, counters, last_id, sinks, nodes, state_digest })
+}
+
+fn source_infos(pipeline: &Pipeline, manifest: Option<&Manifest>) -> Vec<SourceInfo> {
+    let info = |id: NodeId| {
+        let node = pipeline.plan.node(id);
+        let NodeKind::Source(source) = &node.kind else { return None };
+        let record = manifest.and_then(|m| m.nodes.iter().find(|n| n.name == node.name));
+        let (name, watermark) = (node.name.clone(), record.and_then(|r| r.watermark));
+        Some(SourceInfo { node: id, name, bound: source.bound, watermark })
+    };
+    pipeline.plan.ids().filter_map(info).collect()
+}
+
+/// Partitions of a log that the table doesn't know join it; ended ones that have grown come back.
+async fn enter(
+    pipeline: &Pipeline,
+    log: &SourceLog,
+    partitions: &mut Partitions,
+    fresh: bool,
+) -> Result<(), StartError> {
+    let config = &pipeline.sources[&log.node];
+    let failed = |error| StartError::Source { node: pipeline.plan.node(log.node).name.clone(), error };
+    let ends = log.log.resolve_end(&config.end, &log.partitions).await.map_err(failed)?;
+    let (mut new, mut new_ends) = (vec![], vec![]);
+    for (info, end) in log.partitions.iter().zip(ends) {
+        let known = partitions.index_of(&info.name);
+        match known.and_then(|p| Some((p, partitions.record_of(p)?))) {
+            None => {
+                new.push(info.clone());
+                new_ends.push(end);
+            }
+            Some((at, record)) if record.status == Status::Ended && end != record.end => partitions.come_back(at, end),
+            Some(_) => {}
+        }
+    }
+    let starts = match fresh {
+        true => log.log.resolve_start(&config.start, &new).await.map_err(failed)?,
+        false => new.iter().map(earliest).collect(),
+    };
+    let found = new.into_iter().zip(new_ends).zip(starts);
+    let found = found.map(|((info, end), position)| FoundPartition { name: info.name, identity: info.identity, position, end });
+    if fresh {
+        partitions.begin_with(found.collect());
+    } else {
+        found.for_each(|f| partitions.join(f));
+    }
+    Ok(())
+}
+
+/// One that is found later starts at its earliest offset, whatever `start` says.
+pub fn earliest(info: &PartitionInfo) -> Position {
+    Position { offset: info.start, resume: vec![] }
+}
+
+/// What a sink still waits for: the manifest's list, less what it holds.
+fn book(pipeline: &Pipeline, id: NodeId, planned: &[SinkPlan], manifest: Option<&Manifest>) -> SinkBook {
+    let name = &pipeline.plan.node(id).name;
+    let plan = planned.iter().find(|p| p.name == *name);
+    let record = manifest.and_then(|m| m.sinks.iter().find(|s| s.name == *name));
+    let holds = plan.map_or(0, |p| p.holds);
+    let epochs: VecDeque<_> = record.into_iter().flat_map(|r| r.epochs.iter().skip(holds).cloned()).collect();
+    SinkBook { base: plan.and_then(|p| p.base), epochs, definition: String::new() }
+}
+
+/// Counters go on where all nodes do; where one is new or begins anew, all begin at 0, so that their sums still close.
+fn counters(pipeline: &Pipeline, decided: &Plan, manifest: Option<&Manifest>) -> Vec<NodeCounters> {
+    let as_before = matches!(decided, Plan::Resume { added, retire, reset, .. } if added.is_empty() && retire.is_empty() && reset.is_empty());
+    let before: BTreeMap<&str, NodeCounters> =
+        manifest.iter().flat_map(|m| &m.nodes).map(|n| (n.name.as_str(), n.counters)).collect();
+    let of = |name: &str| if as_before { before.get(name).copied().unwrap_or_default() } else { NodeCounters::default() };
+    pipeline.plan.nodes.iter().map(|n| of(&n.name)).collect()
+}
+
+/// Watermarks and fired floors to go on from, by name. A node that begins anew keeps its watermark: it never goes back.
+fn nodes(pipeline: &Pipeline, manifest: Option<&Manifest>, counters: Vec<NodeCounters>) -> NodesAtCut {
+    let record = |name: &str| manifest.and_then(|m| m.nodes.iter().find(|n| n.name == name));
+    let records: Vec<_> = pipeline.plan.nodes.iter().map(|n| record(&n.name)).collect();
+    NodesAtCut {
+        watermarks: records.iter().map(|r| r.and_then(|r| r.watermark)).collect(),
+        fired_floors: records.iter().map(|r| r.and_then(|r| r.fired_floor)).collect(),
+        oldest: vec![None; records.len()],
+        counters,
+    }
+}

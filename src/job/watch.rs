@@ -1,0 +1,147 @@
+//! Watches the logs of unbounded sources while running: partitions that are new, quiet, or have something to read again.
+//!
+//! A partition is quiet only if its position is the log's end as the broker reports it, for as long as the pipeline file asks; never because a broker
+//! is away (then there is no report) or because we are busy (then the position is not the end).
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use floodmark_pipeline::ids::{NodeId, PartitionIndex};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::look::SourceLog;
+use super::start::earliest;
+use crate::checkpoint::coordinator::Input;
+use crate::checkpoint::manifest::{PartitionRecord, Status};
+use crate::checkpoint::partitions::{Found, Partitions};
+use crate::config::model::{End, Pipeline, SourceConnector};
+use crate::source::check::check;
+use crate::source::{Log, PartitionInfo};
+
+/// How often ends are asked for where idleness matters.
+const QUIET_POLL: Duration = Duration::from_millis(500);
+
+/// A source's partitions as its log reported them, or why it couldn't.
+pub struct Seen {
+    node: NodeId,
+    partitions: Result<Vec<PartitionInfo>, String>,
+}
+
+struct Watched {
+    name: String,
+    idle_ms: Option<u64>,
+    is_kafka: bool,
+}
+
+pub struct Watch {
+    watched: BTreeMap<NodeId, Watched>,
+    /// Since when a partition has stood at its log's end.
+    quiet_since: BTreeMap<PartitionIndex, u64>,
+    reports: UnboundedReceiver<Seen>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub fn start(pipeline: &Pipeline, logs: &[SourceLog]) -> Self {
+        let (sender, reports) = unbounded_channel();
+        let (mut watched, mut tasks) = (BTreeMap::new(), vec![]);
+        for log in logs {
+            let config = &pipeline.sources[&log.node];
+            if config.end != End::Never {
+                continue;
+            }
+            let every = if config.idle.is_some() { QUIET_POLL.min(config.discovery_interval) } else { config.discovery_interval };
+            tasks.push(tokio::spawn(ask(log.node, log.log.clone(), every, sender.clone())));
+            let name = pipeline.plan.node(log.node).name.clone();
+            let idle_ms = config.idle.map(|d| d.as_millis() as u64);
+            let is_kafka = matches!(config.connector, SourceConnector::Kafka(_));
+            watched.insert(log.node, Watched { name, idle_ms, is_kafka });
+        }
+        Self { watched, quiet_since: BTreeMap::new(), reports, tasks }
+    }
+
+    pub async fn next(&mut self) -> Option<Seen> {
+        self.reports.recv().await
+    }
+
+    /// What a report means for the coordinator. An error ends the job: the log isn't the one that was read.
+    pub fn judge(&mut self, seen: Seen, table: &Partitions, now_ms: u64) -> Result<Vec<Input>, String> {
+        let Some(watched) = self.watched.get(&seen.node) else { return Ok(vec![]) };
+        let infos = match seen.partitions {
+            Ok(infos) => infos,
+            Err(why) => {
+                tracing::warn!(source = watched.name, "the log can't be asked, reading goes on as far as it can: {why}");
+                self.quiet_since.clear();
+                return Ok(vec![]);
+            }
+        };
+        let (mut inputs, mut new) = (vec![], vec![]);
+        for info in infos {
+            match table.index_of(&info.name).and_then(|at| Some((at, table.record_of(at)?))) {
+                None => new.push(found(info)),
+                Some((at, record)) => {
+                    if watched.is_kafka {
+                        check(record.position.offset, &record.identity, &info).map_err(|e| e.to_string())?;
+                    }
+                    inputs.extend(movement(at, record, &info, watched.idle_ms, &mut self.quiet_since, now_ms));
+                }
+            }
+        }
+        inputs.push(Input::Discovered(new));
+        Ok(inputs)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn found(info: PartitionInfo) -> Found {
+    let position = earliest(&info);
+    Found { name: info.name, identity: info.identity, position, end: None }
+}
+
+/// Whether a known partition has gone quiet or come back.
+fn movement(
+    at: PartitionIndex,
+    record: &PartitionRecord,
+    info: &PartitionInfo,
+    idle_ms: Option<u64>,
+    quiet_since: &mut BTreeMap<PartitionIndex, u64>,
+    now_ms: u64,
+) -> Option<Input> {
+    let at_end = record.position.offset >= info.end;
+    match record.status {
+        Status::Live if at_end => {
+            let since = *quiet_since.entry(at).or_insert(now_ms);
+            (now_ms - since >= idle_ms?).then_some(Input::Quiet(at))
+        }
+        Status::Live => {
+            quiet_since.remove(&at);
+            None
+        }
+        Status::Idle | Status::Ended => {
+            quiet_since.remove(&at);
+            (!at_end).then_some(Input::CameBack(at, None))
+        }
+    }
+}
+
+async fn ask(
+    node: NodeId,
+    log: Arc<dyn Log>,
+    every: Duration,
+    reports: tokio::sync::mpsc::UnboundedSender<Seen>,
+) {
+    let mut tick = tokio::time::interval(every);
+    loop {
+        tick.tick().await;
+        let partitions = log.partitions().await.map_err(|e| e.to_string());
+        if reports.send(Seen { node, partitions }).is_err() {
+            return;
+        }
+    }
+}

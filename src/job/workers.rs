@@ -1,0 +1,201 @@
+//! Builds the workers: their stores (empty, or brought back from a checkpoint), sources and operators, each on a thread of its own.
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use floodmark_pipeline::hash::key_groups_of;
+use floodmark_pipeline::ids::{Incarnation, NodeId, WorkerId};
+use floodmark_pipeline::plan::NodeKind;
+use floodmark_state::{BackendKind, KeyedState, OldFile, OldStore, StateSettings};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::found::named;
+use super::look::{Named, SourceLog};
+use super::start::StartError;
+use crate::checkpoint::cut::slice_width;
+use crate::checkpoint::dir::{CheckpointDir, incarnation_name};
+use crate::checkpoint::manifest::{NodeRecord, StateFileRecord};
+use crate::config::model::{Location, Pipeline, StateBackend};
+use crate::runtime::element::TaskInfo;
+use crate::runtime::exchange::{Bell, Exchanges};
+use crate::runtime::operator::OperatorTask;
+use crate::runtime::part::{FromWorker, ToWorker};
+use crate::runtime::source_task::SourceTask;
+use crate::runtime::thread;
+use crate::runtime::topology::Topology;
+use crate::runtime::worker::Worker;
+use crate::source::connect::decoder_for;
+use crate::source::names::PartitionNames;
+
+/// A running worker, seen from the control side.
+pub struct WorkerHandle {
+    commands: Sender<ToWorker>,
+    bell: Arc<Bell>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl WorkerHandle {
+    pub fn send(&self, command: ToWorker) {
+        // A worker that is gone has reported why.
+        let _ = self.commands.send(command);
+        self.bell.ring();
+    }
+}
+
+impl Drop for WorkerHandle {
+    fn drop(&mut self) {
+        self.send(ToWorker::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the worker has been printed by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the workers of one run share.
+pub struct Crew<'a> {
+    pub pipeline: &'a Pipeline,
+    pub dir: &'a CheckpointDir,
+    pub incarnation: Incarnation,
+    pub restored: Option<&'a Named>,
+    pub logs: &'a [SourceLog],
+    pub names: PartitionNames,
+}
+
+impl Crew<'_> {
+    /// Starts all workers. They take nothing before they are told of partitions.
+    pub async fn start(&self, reports: &UnboundedSender<FromWorker>) -> Result<Vec<WorkerHandle>, StartError> {
+        let settings = &self.pipeline.settings;
+        let topology = Arc::new(Topology::of(Arc::new(self.pipeline.plan.clone())));
+        let exchanges = Arc::new(Exchanges::new(topology.edges.len(), settings.workers, settings.queue_batches));
+        let old = match self.restored {
+            Some(named) => self.bring(&named.manifest.state).await?,
+            None => vec![],
+        };
+        let mut handles = vec![];
+        for worker in (0..settings.workers).map(WorkerId) {
+            let bell = exchanges.bell(worker);
+            let built = self.build(worker, topology.clone(), exchanges.clone(), &old)?;
+            let (commands, receiver) = channel();
+            let thread = thread::start(built, bell.clone(), receiver, reports.clone());
+            let thread = Some(thread.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
+            handles.push(WorkerHandle { commands, bell, thread });
+        }
+        Ok(handles)
+    }
+
+    fn build(
+        &self,
+        worker: WorkerId,
+        topology: Arc<Topology>,
+        exchanges: Arc<Exchanges>,
+        old: &[OldStore],
+    ) -> Result<Worker, StartError> {
+        let (settings, plan) = (&self.pipeline.settings, &self.pipeline.plan);
+        let mut store = self.store(worker, old)?;
+        let mut operators = vec![];
+        for node in topology.operators() {
+            let queues = topology.edges_into(node).count() * usize::from(settings.workers);
+            let Some(mut task) = OperatorTask::new(plan, node, self.late_by_event(node), queues) else { continue };
+            let record = self.record_of(node);
+            let (watermark, floor) = record.map_or((None, None), |r| (r.watermark, r.fired_floor));
+            task.restore(watermark, floor, &mut store).map_err(|e| StartError::Worker(e.to_string()))?;
+            operators.push(task);
+        }
+        let info = TaskInfo { worker, workers: settings.workers, max_parallelism: plan.max_parallelism };
+        let (sources, names) = (self.sources()?, self.names.clone());
+        Ok(Worker::new(info, topology, exchanges, sources, operators, store, names, settings.batch_rows))
+    }
+
+    fn sources(&self) -> Result<Vec<SourceTask>, StartError> {
+        let plan = &self.pipeline.plan;
+        let mut tasks = vec![];
+        for log in self.logs {
+            let NodeKind::Source(spec) = &plan.node(log.node).kind else { continue };
+            let failed = |error| StartError::Source { node: plan.node(log.node).name.clone(), error };
+            let reader = log.log.reader().map_err(failed)?;
+            let decoder = decoder_for(&self.pipeline.sources[&log.node], &self.names).map_err(failed)?;
+            tasks.push(SourceTask::new(log.node, spec.clone(), reader, decoder, slice_width(plan)));
+        }
+        Ok(tasks)
+    }
+
+    fn store(&self, worker: WorkerId, old: &[OldStore]) -> Result<KeyedState, StartError> {
+        let (settings, plan) = (&self.pipeline.settings, &self.pipeline.plan);
+        let state = StateSettings {
+            backend: match settings.state {
+                StateBackend::Memory => BackendKind::Memory,
+                StateBackend::RocksDb => BackendKind::Rocksdb,
+            },
+            folder: work_folder(self.pipeline, self.incarnation).join(format!("worker-{}", worker.0)),
+            budget_bytes: settings.memory_bytes / u64::from(settings.workers),
+            dedup: named(plan, |kind| matches!(kind, NodeKind::Dedup(_))),
+            windows: named(plan, |kind| matches!(kind, NodeKind::Window(_))),
+            key_groups: key_groups_of(worker.0, settings.workers, plan.max_parallelism),
+            max_parallelism: plan.max_parallelism,
+        };
+        Ok(if old.is_empty() { KeyedState::open(state)? } else { KeyedState::restore(state, old)? })
+    }
+
+    /// A window's late rule is that of the sources above it; one that asks for the event rule asks for all it feeds.
+    fn late_by_event(&self, node: NodeId) -> bool {
+        let plan = &self.pipeline.plan;
+        let by_event = |id: NodeId| matches!(&plan.node(id).kind, NodeKind::Source(s) if s.late_by_event);
+        plan.sources_of(node).into_iter().any(by_event)
+    }
+
+    fn record_of(&self, node: NodeId) -> Option<&NodeRecord> {
+        let name = &self.pipeline.plan.node(node).name;
+        self.restored?.manifest.nodes.iter().find(|n| n.name == *name)
+    }
+
+    /// State files as local files: those of a local checkpoint directory where they lie, others fetched.
+    async fn bring(&self, state: &[Vec<StateFileRecord>]) -> Result<Vec<OldStore>, StartError> {
+        let mut stores = vec![];
+        for (worker, files) in state.iter().enumerate() {
+            let mut brought = vec![];
+            for file in files {
+                let path = match &self.pipeline.settings.checkpoint_dir {
+                    Location::File(root) => self.local(root.join(&file.path), file)?,
+                    Location::S3 { .. } => self.fetch(worker, file).await?,
+                };
+                brought.push(OldFile { name: file.name.clone(), path });
+            }
+            stores.push(OldStore { files: brought });
+        }
+        Ok(stores)
+    }
+
+    fn local(&self, path: PathBuf, file: &StateFileRecord) -> Result<PathBuf, StartError> {
+        let missing = || floodmark_state::StateError::Missing { name: path.display().to_string() };
+        let length = std::fs::metadata(&path).map_err(|_| missing())?.len();
+        if length != file.length {
+            let reason = format!("it has {length} bytes and had {}", file.length);
+            return Err(floodmark_state::StateError::Damaged { path, reason }.into());
+        }
+        Ok(path)
+    }
+
+    async fn fetch(&self, worker: usize, file: &StateFileRecord) -> Result<PathBuf, StartError> {
+        let folder = work_folder(self.pipeline, self.incarnation).join(format!("fetched-{worker}"));
+        let path = folder.join(&file.name);
+        let bytes = self.dir.get(&file.path).await?;
+        let io = |source| floodmark_state::StateError::Io { doing: "writing", path: path.clone(), source };
+        std::fs::create_dir_all(&folder).map_err(io)?;
+        std::fs::write(&path, &bytes).map_err(io)?;
+        if xxhash_rust::xxh3::xxh3_128(&bytes) != file.digest {
+            let reason = "its digest is not the one in the manifest".into();
+            return Err(floodmark_state::StateError::Damaged { path, reason }.into());
+        }
+        Ok(path)
+    }
+}
+
+/// Working databases of one incarnation. A local checkpoint directory has them beside its own folders.
+pub fn work_folder(pipeline: &Pipeline, incarnation: Incarnation) -> PathBuf {
+    let base = match &pipeline.settings.checkpoint_dir {
+        Location::File(dir) => dir.join("work"),
+        Location::S3 { .. } => std::env::temp_dir().join(format!("floodmark-{}", pipeline.plan.pipeline)),
+    };
+    base.join(incarnation_name(incarnation))
+}

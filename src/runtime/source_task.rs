@@ -1,0 +1,237 @@
+//! A source on one worker: reads its partitions, decodes, stamps each record with its watermark.
+//!
+//! Doesn't know: operators, queues. Keeps: read = decoded + errors; a partition that has left the minimum is not read.
+use std::collections::BTreeMap;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_schema::ArrowError;
+use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
+use floodmark_pipeline::plan::{EventTimeFrom, OnError, Source};
+use floodmark_pipeline::rows::{NO_WATERMARK, Rows, Side, WatermarkCause, take_batch};
+use floodmark_pipeline::stamp::{FromTheFuture, PartitionTime, Record, SliceWidth};
+use floodmark_pipeline::time::EventTime;
+
+use super::counters::NodeCounters;
+use super::element::{PartitionAtCut, Watermark};
+use super::part::{Admission, Leaving, PartitionPart};
+use crate::decode::{BadRecord, Decoded, Decoder, reason};
+use crate::source::{Position, RawBatch, Reader, SourceError};
+
+pub struct SourceTask {
+    reader: Box<dyn Reader>,
+    decoder: Box<dyn Decoder>,
+    stamping: Stamping,
+    pub counters: NodeCounters,
+}
+
+struct Own {
+    name: PartitionName,
+    time: PartitionTime,
+    /// Its last position, where the reader isn't asked (a partition that has left).
+    left: Option<(Leaving, Position)>,
+    exhausted: bool,
+}
+
+/// What one poll gave.
+#[derive(Debug, Default)]
+pub struct Polled {
+    pub read: usize,
+    /// One batch for each partition that had something.
+    pub rows: Vec<Rows>,
+    pub errors: Vec<BadRecord>,
+    pub unknown_fields: u64,
+}
+
+impl SourceTask {
+    pub fn new(
+        node: NodeId,
+        spec: Source,
+        reader: Box<dyn Reader>,
+        decoder: Box<dyn Decoder>,
+        slices: SliceWidth,
+    ) -> Self {
+        let stamping = Stamping { node, spec, slices, partitions: BTreeMap::new() };
+        Self { reader, decoder, stamping, counters: NodeCounters::default() }
+    }
+
+    pub fn node(&self) -> NodeId {
+        self.stamping.node
+    }
+
+    pub fn admit(&mut self, admission: Admission) -> Result<(), SourceError> {
+        let Admission { partition, name, position, time, end, left, .. } = admission;
+        if left.is_none() {
+            self.reader.assign(partition, &name, &position, end)?;
+        }
+        let left = left.map(|left| (left, position));
+        self.stamping.partitions.insert(partition, Own { name, time, left, exhausted: false });
+        Ok(())
+    }
+
+    pub fn poll(&mut self, max_records: usize) -> Result<Polled, SourceError> {
+        let Self { reader, decoder, stamping, .. } = self;
+        let mut polled = Polled::default();
+        let mut failed = None;
+        polled.read = reader.poll(max_records, &mut |batch| {
+            decoder.decode(&batch, &mut polled.errors);
+            let stamped = decoder.finish().and_then(|decoded| {
+                polled.unknown_fields += decoded.unknown_fields;
+                stamping.stamp(decoded, &batch, &mut polled.errors)
+            });
+            match stamped {
+                Ok(rows) => polled.rows.extend(rows),
+                Err(error) => failed = Some(error),
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(SourceError::Setting(error.to_string()));
+        }
+        self.refuse_bad_records(&polled)?;
+        self.counters.records_in += polled.read as u64;
+        self.counters.records_out += polled.rows.iter().map(|r| r.len() as u64).sum::<u64>();
+        self.counters.unknown_fields += polled.unknown_fields;
+        self.counters.errors += polled.errors.len() as u64;
+        Ok(polled)
+    }
+
+    fn refuse_bad_records(&self, polled: &Polled) -> Result<(), SourceError> {
+        match polled.errors.first() {
+            Some(bad) if self.stamping.spec.on_error == OnError::Fail => Err(SourceError::Record {
+                partition: self.stamping.partitions[&bad.partition].name.clone(),
+                offset: bad.offset,
+                message: format!("{}: {}; the source says `on_error = \"fail\"`", bad.reason, bad.detail),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Partitions that have handed out their last record since the last call.
+    pub fn exhausted(&mut self) -> Vec<PartitionIndex> {
+        let mut found = vec![];
+        for (partition, own) in &mut self.stamping.partitions {
+            if own.left.is_none() && !own.exhausted && self.reader.progress(*partition).is_some_and(|p| p.ended) {
+                own.exhausted = true;
+                found.push(*partition);
+            }
+        }
+        found
+    }
+
+    /// Drops replay points that nothing needs any more.
+    pub fn forget_before(&mut self, needed: Option<EventTime>) {
+        let Stamping { partitions, slices, .. } = &mut self.stamping;
+        if needed.is_some() {
+            partitions.values_mut().for_each(|own| {
+                own.time.replay_from(needed, *slices);
+            });
+        }
+    }
+
+    /// Cuts the stream: partitions named in `leaving` leave the minimum. Returns where each partition stands.
+    pub fn cut(&mut self, leaving: &[Leaving]) -> Result<(Vec<PartitionAtCut>, Vec<PartitionPart>), SourceError> {
+        for left in leaving {
+            if let Some(own) = self.stamping.partitions.get_mut(&left.partition)
+                && own.left.is_none()
+            {
+                let position = self.reader.progress(left.partition).map(|p| p.position).unwrap_or_default();
+                self.reader.pause(left.partition, true)?;
+                own.left = Some((*left, position));
+            }
+        }
+        let stamping = &self.stamping;
+        let at_cut = |(partition, own): (&PartitionIndex, &Own)| stamping.at_cut(&*self.reader, *partition, own);
+        Ok(stamping.partitions.iter().map(at_cut).unzip())
+    }
+}
+
+/// Event time of a source's partitions.
+struct Stamping {
+    node: NodeId,
+    spec: Source,
+    slices: SliceWidth,
+    partitions: BTreeMap<PartitionIndex, Own>,
+}
+
+impl Stamping {
+    /// The rows of one batch; those that can't be right about their time join the errors.
+    fn stamp(
+        &mut self,
+        decoded: Decoded,
+        batch: &RawBatch<'_>,
+        errors: &mut Vec<BadRecord>,
+    ) -> Result<Option<Rows>, ArrowError> {
+        let n = decoded.columns.num_rows();
+        let Some(own) = self.partitions.get_mut(&batch.partition) else { return Ok(None) };
+        let Some(times) = event_times(&self.spec, &decoded) else {
+            return Ok((n > 0).then(|| without_time(decoded)));
+        };
+        let mut side = Side::with_capacity(n);
+        let mut kept = Vec::with_capacity(n);
+        for (row, time) in times.into_iter().enumerate() {
+            let logged = decoded.timestamp_ms[row];
+            let record = Record {
+                partition: batch.partition,
+                offset: decoded.offset[row],
+                time,
+                log_timestamp: (logged != i64::MIN).then_some(EventTime(logged)),
+            };
+            match own.time.stamp(record, self.spec.max_future, self.slices, &mut side) {
+                Ok(()) => kept.push(row as u32),
+                Err(FromTheFuture) => errors.push(future(&record, batch)),
+            }
+        }
+        let columns = if kept.len() == n { decoded.columns } else { take_batch(&decoded.columns, &kept)? };
+        Ok((!kept.is_empty()).then_some(Rows { columns, side, keys: vec![] }))
+    }
+
+    fn at_cut(&self, reader: &dyn Reader, partition: PartitionIndex, own: &Own) -> (PartitionAtCut, PartitionPart) {
+        let (watermark, position, ended) = match &own.left {
+            Some((left, position)) => (Some(Watermark::Idle), position.clone(), left.ended),
+            None => {
+                let position = reader.progress(partition).map(|p| p.position).unwrap_or_default();
+                (own.time.watermark.before_next().map(Watermark::EventTime), position, false)
+            }
+        };
+        (
+            PartitionAtCut { partition, source: self.node, watermark, ended },
+            PartitionPart { partition, position, time: own.time.clone() },
+        )
+    }
+}
+
+fn event_times(spec: &Source, decoded: &Decoded) -> Option<Vec<EventTime>> {
+    match spec.event_time.as_ref()? {
+        EventTimeFrom::Log => Some(decoded.timestamp_ms.iter().map(|t| EventTime(*t)).collect()),
+        EventTimeFrom::Column(column) => {
+            let micros = decoded.columns.column(*column).as_primitive::<TimestampMicrosecondType>();
+            Some(micros.values().iter().map(|us| EventTime(us.div_euclid(1_000))).collect())
+        }
+    }
+}
+
+fn without_time(decoded: Decoded) -> Rows {
+    let n = decoded.offset.len();
+    let side = Side {
+        partition: decoded.partition,
+        offset: decoded.offset,
+        event_time: vec![0; n],
+        watermark: vec![NO_WATERMARK; n],
+        cause: vec![WatermarkCause::Own; n],
+    };
+    Rows { columns: decoded.columns, side, keys: vec![] }
+}
+
+fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {
+    let raw = batch.records.iter().find(|r| r.offset == record.offset);
+    let logged = record.log_timestamp.map(|t| t.to_string()).unwrap_or_default();
+    BadRecord {
+        partition: record.partition,
+        offset: record.offset,
+        timestamp_ms: record.log_timestamp.map(|t| t.0),
+        key: raw.and_then(|r| r.key).map(<[u8]>::to_vec),
+        value: raw.and_then(|r| r.payload).map(<[u8]>::to_vec),
+        reason: reason::FUTURE,
+        detail: format!("event time {} is too far ahead of the record's log timestamp {logged}", record.time),
+    }
+}

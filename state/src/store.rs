@@ -1,0 +1,305 @@
+//! The keyed state of one worker, used by that worker's thread alone.
+//!
+//! ```text
+//!   folder/            given by the caller: one for each incarnation and worker, new
+//!     db/              the working store: RocksDB, or the memory backend's runs
+//!     runs/            runs on their way into RocksDB
+//!     snapshots/<id>/  STATE of checkpoint <id>
+//!     snapshots/base-n links to the working store's files as they were when it last changed
+//! ```
+//! A barrier writes sorted runs only where much has changed; the rest stands in STATE, so that a quiet barrier costs one small file.
+//! Doesn't know: where checkpoints are kept, other workers. Keeps: a snapshot is whole and unaffected by what comes after, until it is released.
+//! Tested: conformance.
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use floodmark_pipeline::ids::{CheckpointId, NodeId};
+use floodmark_pipeline::state::Bucket;
+
+use crate::backend::{Backend, BackendKind, Family, IdEntry};
+use crate::digest::StateDigest;
+use crate::error::StateError;
+use crate::files;
+use crate::memory::MemoryBackend;
+use crate::record::{Record, STATE_FILE};
+use crate::rocks::RocksBackend;
+use crate::seen::{Ids, Limits, SeenNode};
+use crate::snapshot::{Snapshot, StateFile};
+use crate::values::ValuesNode;
+
+/// What a worker's store is to hold, and where.
+#[derive(Clone, Debug)]
+pub struct StateSettings {
+    pub backend: BackendKind,
+    /// Folder of this incarnation and worker; nothing of another store may be in it.
+    pub folder: PathBuf,
+    /// This worker's share of `memory`.
+    pub budget_bytes: u64,
+    /// Nodes by number and name. On disk they go by name, since numbers change when the file is edited.
+    pub dedup: Vec<(NodeId, String)>,
+    pub windows: Vec<(NodeId, String)>,
+    pub key_groups: Range<u16>,
+    pub max_parallelism: u16,
+}
+
+/// Fresh ids and bytes of waiting values up to which a barrier writes no run.
+const WAITING_IDS: usize = 1 << 15;
+const WAITING_BYTES: usize = 1 << 20;
+
+pub struct KeyedState {
+    pub(crate) settings: StateSettings,
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) seen: BTreeMap<NodeId, SeenNode>,
+    pub(crate) values: BTreeMap<NodeId, ValuesNode>,
+    /// The working store has changed since the last base was linked.
+    pub(crate) changed: bool,
+    pub(crate) keeps_old_files: bool,
+    bases: Bases,
+}
+
+/// Linked copies of the working store, and which snapshots stand on each.
+#[derive(Default)]
+struct Bases {
+    newest: u64,
+    used_by: BTreeMap<u64, BTreeSet<CheckpointId>>,
+}
+
+impl KeyedState {
+    /// A store without content.
+    pub fn open(settings: StateSettings) -> Result<Self, StateError> {
+        files::make_new_folder(&settings.db_folder())?;
+        Self::over(settings)
+    }
+
+    /// A store over what lies in the working folder.
+    pub(crate) fn over(settings: StateSettings) -> Result<Self, StateError> {
+        files::make_folder(&settings.folder.join("snapshots"))?;
+        let backend = settings.open_backend(settings.backend, settings.db_folder())?;
+        let limits = settings.limits();
+        let named = |(id, name): &(NodeId, String)| (*id, Arc::<str>::from(name.as_str()));
+        let seen = settings.dedup.iter().map(named).map(|(id, name)| (id, SeenNode::new(name, limits))).collect();
+        let values = settings.windows.iter().map(named).map(|(id, name)| (id, ValuesNode::new(name))).collect();
+        Ok(Self { settings, backend, seen, values, changed: true, keeps_old_files: false, bases: Bases::default() })
+    }
+
+    /// Whether immutable files of the checkpoint that this store was restored from are still the same under the same name.
+    /// After a rescale they aren't: names begin anew.
+    pub fn keeps_old_files(&self) -> bool {
+        self.keeps_old_files
+    }
+
+    /// The ids of a dedup node.
+    pub fn dedup(&mut self, node: NodeId) -> Result<Ids<'_>, StateError> {
+        let seen = self.seen.get_mut(&node).ok_or(StateError::UnknownNode { node, kind: "dedup" })?;
+        Ok(Ids { node: seen, backend: self.backend.as_mut(), changed: &mut self.changed })
+    }
+
+    /// Stores a value at the next snapshot.
+    pub fn put(&mut self, node: NodeId, key_group: u16, key: &[u8], value: &[u8]) -> Result<(), StateError> {
+        let values = self.values.get_mut(&node).ok_or(StateError::UnknownNode { node, kind: "window" })?;
+        values.change(key_group, key, Some(value), self.backend.as_ref())
+    }
+
+    /// Removes a value at the next snapshot.
+    pub fn delete(&mut self, node: NodeId, key_group: u16, key: &[u8]) -> Result<(), StateError> {
+        let values = self.values.get_mut(&node).ok_or(StateError::UnknownNode { node, kind: "window" })?;
+        values.change(key_group, key, None, self.backend.as_ref())
+    }
+
+    /// Shows every value of a node in these key groups, in key order. Meant for a restore: it reads from disk.
+    pub fn scan(
+        &mut self,
+        node: NodeId,
+        key_groups: Range<u16>,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), StateError> {
+        let values = self.values.get_mut(&node).ok_or(StateError::UnknownNode { node, kind: "window" })?;
+        values.scan(key_groups, self.backend.as_ref(), &mut visit)
+    }
+
+    /// Digest of the content as it is now. Digests of workers add up to the pipeline's.
+    pub fn digest(&self) -> StateDigest {
+        let mut sum = StateDigest::default();
+        self.seen.values().for_each(|node| sum += node.digest());
+        self.values.values().for_each(|node| sum += node.digest());
+        sum
+    }
+
+    /// Bytes of memory held: hot ids, filters, fresh ids, waiting values, caches, memtables.
+    pub fn memory_used(&self) -> Result<u64, StateError> {
+        let seen: u64 = self.seen.values().map(SeenNode::memory_used).sum();
+        let values: u64 = self.values.values().map(ValuesNode::memory_used).sum();
+        Ok(seen + values + self.backend.memory_used()?)
+    }
+
+    /// The synchronous part of a checkpoint.
+    pub fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Snapshot, StateError> {
+        self.backend.check()?;
+        self.seen.values().try_for_each(SeenNode::check)?;
+        self.write_runs()?;
+        let folder = self.settings.snapshots().join(checkpoint.to_string());
+        if folder.exists() {
+            return Err(StateError::SnapshotTwice(checkpoint));
+        }
+        let mut files = self.link_base(checkpoint)?;
+        files::make_folder(&folder)?;
+        let path = folder.join(STATE_FILE);
+        let record = self.record(&files).encode();
+        files::write(&path, &record)?;
+        files.push(StateFile { name: STATE_FILE.into(), path, length: record.len() as u64, immutable: false });
+        Ok(Snapshot { checkpoint, files, digest: self.digest() })
+    }
+
+    /// Writes the longest runs until what is left may wait in STATE for more.
+    fn write_runs(&mut self) -> Result<(), StateError> {
+        let Self { seen, values, backend, changed, settings, .. } = self;
+        let most = WAITING_IDS.min(settings.limits().fresh as usize / size_of::<IdEntry>() / 2);
+        let mut fresh: Vec<(usize, Bucket, NodeId)> = vec![];
+        for (id, node) in seen.iter() {
+            fresh.extend(node.fresh().into_iter().map(|(ids, bucket)| (ids, bucket, *id)));
+        }
+        fresh.sort_unstable();
+        let mut waiting: usize = fresh.iter().map(|(ids, ..)| ids).sum();
+        if waiting > most {
+            while waiting > most / 2
+                && let Some((ids, bucket, id)) = fresh.pop()
+            {
+                if let Some(node) = seen.get_mut(&id) {
+                    node.write_bucket(bucket, backend.as_mut(), changed)?;
+                }
+                waiting -= ids;
+            }
+        }
+        let most = WAITING_BYTES.min(settings.budget_bytes as usize / 64);
+        if values.values().map(ValuesNode::pending_bytes).sum::<usize>() > most {
+            values.values_mut().try_for_each(|node| node.write(backend.as_mut(), changed))?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, files: &[StateFile]) -> Record {
+        Record {
+            files: files.iter().map(|file| (file.name.clone(), file.length)).collect(),
+            backend: self.settings.backend,
+            key_groups: self.settings.key_groups.clone(),
+            max_parallelism: self.settings.max_parallelism,
+            ids: self.seen.values_mut().map(SeenNode::record).collect(),
+            values: self.values.values().map(ValuesNode::record).collect(),
+        }
+    }
+
+    /// Files of the working store as it is now: linked anew only if it changed.
+    fn link_base(&mut self, checkpoint: CheckpointId) -> Result<Vec<StateFile>, StateError> {
+        if self.changed {
+            let (old, new) = (self.bases.newest, self.bases.newest + 1);
+            self.backend.link_into(&self.settings.base(new))?;
+            self.bases.newest = new;
+            self.changed = false;
+            self.remove_unused(old)?;
+        }
+        let folder = self.settings.base(self.bases.newest);
+        self.bases.used_by.entry(self.bases.newest).or_default().insert(checkpoint);
+        let listed = files::list(&folder)?;
+        let file = |(name, length): (String, u64)| {
+            let (path, immutable) = (folder.join(&name), files::is_immutable(&name));
+            StateFile { name, path, length, immutable }
+        };
+        Ok(listed.into_iter().map(file).collect())
+    }
+
+    /// Removes the local files of a snapshot that is no longer needed here.
+    pub fn release(&mut self, checkpoint: CheckpointId) -> Result<(), StateError> {
+        files::remove_folder(&self.settings.snapshots().join(checkpoint.to_string()))?;
+        for base in self.bases.used_by.keys().copied().collect::<Vec<_>>() {
+            if let Some(users) = self.bases.used_by.get_mut(&base) {
+                users.remove(&checkpoint);
+            }
+            self.remove_unused(base)?;
+        }
+        Ok(())
+    }
+
+    fn remove_unused(&mut self, base: u64) -> Result<(), StateError> {
+        let used = self.bases.used_by.get(&base).is_some_and(|users| !users.is_empty());
+        if used || base == self.bases.newest {
+            return Ok(());
+        }
+        self.bases.used_by.remove(&base);
+        files::remove_folder(&self.settings.base(base))
+    }
+
+    /// Takes over what a record says of the families that the working store was opened with.
+    pub(crate) fn apply(&mut self, record: Record) -> Result<(), StateError> {
+        let written = self.backend.families();
+        for ids in record.ids {
+            let node = self.settings.dedup.iter().find(|(_, name)| *name == ids.node).map(|(id, _)| *id);
+            if let Some(node) = node.and_then(|id| self.seen.get_mut(&id)) {
+                node.restore(ids, &written);
+            }
+        }
+        for values in record.values {
+            let node = self.settings.windows.iter().find(|(_, name)| *name == values.node).map(|(id, _)| *id);
+            if let Some(node) = node.and_then(|id| self.values.get_mut(&id)) {
+                node.restore(values);
+            }
+        }
+        self.drop_strangers(written)
+    }
+
+    /// Families of nodes that the pipeline file has no more.
+    fn drop_strangers(&mut self, written: Vec<Family>) -> Result<(), StateError> {
+        for family in written {
+            let nodes = match family {
+                Family::Ids { .. } => &self.settings.dedup,
+                Family::Values { .. } => &self.settings.windows,
+            };
+            if !nodes.iter().any(|(_, name)| name == family.node()) {
+                self.backend.drop_family(&family)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StateSettings {
+    pub(crate) fn db_folder(&self) -> PathBuf {
+        self.folder.join("db")
+    }
+
+    fn snapshots(&self) -> PathBuf {
+        self.folder.join("snapshots")
+    }
+
+    fn base(&self, number: u64) -> PathBuf {
+        self.snapshots().join(format!("base-{number}"))
+    }
+
+    pub(crate) fn open_backend(&self, kind: BackendKind, folder: PathBuf) -> Result<Box<dyn Backend>, StateError> {
+        Ok(match kind {
+            BackendKind::Memory => Box::new(MemoryBackend::open(folder)?),
+            BackendKind::Rocksdb => Box::new(RocksBackend::open(folder, self.folder.join("runs"), self.cache_bytes())?),
+        })
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.budget_bytes / 8
+    }
+
+    /// Splits the budget: an eighth for RocksDB's cache, the rest evenly over the dedup nodes. Of a node's share the hot table has most;
+    /// what is left over is for RocksDB's own bookkeeping and the copies that a barrier makes.
+    pub(crate) fn limits(&self) -> Limits {
+        let nodes = self.dedup.len().max(1) as u64;
+        match self.backend {
+            BackendKind::Memory => {
+                let whole = self.budget_bytes / nodes;
+                Limits { whole: self.budget_bytes, table: whole / 8 * 7, fresh: whole / 16, filters: 0 }
+            }
+            BackendKind::Rocksdb => {
+                let whole = (self.budget_bytes - self.cache_bytes()) / nodes;
+                Limits { whole: self.budget_bytes, table: whole / 2, fresh: whole / 8, filters: whole / 6 }
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What can go wrong with a service. Shown whole, log included, also where a test unwraps it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+pub type Result<T> = std::result::Result<T, StackError>;
+
+#[derive(thiserror::Error)]
+pub enum StackError {
+    #[error("{} is missing: run scripts/fetch-stack", path.display())]
+    NotFetched { path: PathBuf },
+    #[error("{what} is missing: run scripts/setup")]
+    NotInstalled { what: &'static str },
+    #[error("{service} doesn't answer after {limit:?}; the end of its log:\n{log}")]
+    NotReady { service: &'static str, limit: Duration, log: String },
+    #[error("{service} ended while it started ({status}); the end of its log:\n{log}")]
+    Ended { service: &'static str, status: ExitStatus, log: String },
+    #[error("still running after {limit:?}; the end of its output:\n{log}")]
+    StillRunning { limit: Duration, log: String },
+    #[error("{command} failed ({status}):\n{output}")]
+    Failed { command: String, status: ExitStatus, output: String },
+    #[error("no free port between {first} and {last}")]
+    NoFreePort { first: u16, last: u16 },
+    #[error("cannot {doing}: {source}")]
+    Io { doing: String, source: io::Error },
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+    #[error("the broker refused topic {topic}: {code}")]
+    Topic { topic: String, code: RDKafkaErrorCode },
+    #[error("the store refused bucket {name}: {status:?}")]
+    Bucket { name: String, status: Option<u16> },
+    #[error("the broker doesn't show topic {topic} as asked after {limit:?}")]
+    TopicNotSettled { topic: String, limit: Duration },
+}
+
+/// A test that unwraps prints `Debug`: the log's lines shouldn't come out escaped.
+impl fmt::Debug for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Says what was being done when the system refused.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: impl Into<String>) -> Result<T>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, doing: impl Into<String>) -> Result<T> {
+        self.map_err(|source| StackError::Io { doing: doing.into(), source })
+    }
+}

@@ -1,0 +1,46 @@
+//! The real services that the tests run against, each a child process on free ports in a folder of its own.
+//!
+//! A value is the running service: `start` returns when it answers, dropping it stops it and removes its folder.
+//! What they run from is brought by `scripts/fetch-stack`; nothing here downloads or installs.
+//! Doesn't know: floodmark.
+//! Keeps: nothing outlives the test process, however that ends (see `guard`).
+//! Tested: tests/stack.rs for the services; proxy, mount, port and process where they stand.
+
+pub mod broker;
+mod error;
+mod guard;
+pub mod mount;
+mod port;
+pub mod postgres;
+mod probe;
+pub mod process;
+pub mod proxy;
+pub mod rest_catalog;
+pub mod s3;
+mod service;
+
+use std::env;
+use std::path::PathBuf;
+
+pub use error::{Result, StackError};
+pub use port::Port;
+pub use probe::until;
+
+/// Where `scripts/fetch-stack` puts things.
+fn cache() -> PathBuf {
+    match env::var_os("FLOODMARK_CACHE") {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/floodmark"),
+    }
+}
+
+/// A file of the cache, if it was fetched.
+pub fn fetched(path: &str) -> Result<PathBuf> {
+    let path = cache().join(path);
+    if path.exists() { Ok(path) } else { Err(StackError::NotFetched { path }) }
+}
+
+/// The Python with PyIceberg, pyarrow and DuckDB: readers that wrote none of our tables.
+pub fn python() -> Result<PathBuf> {
+    fetched("python/bin/python")
+}
