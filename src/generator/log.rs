@@ -29,10 +29,12 @@ impl GeneratorLog {
         Ok(Self { source: source.to_owned(), name, options, workload: workload.into() })
     }
 
-    /// The dials that say what stands at an offset. A log that only got longer is the same log.
+    /// The dials that say what stands at an offset. A log that only got longer is the same log, but for orders: they are drawn all at once.
     fn identity(&self) -> Result<String, SourceError> {
         let mut dials = self.options.dials.clone();
-        dials.events = 0;
+        if self.name != WorkloadName::Orders {
+            dials.events = 0;
+        }
         serde_json::to_string(&dials).map_err(|e| SourceError::Setting(e.to_string()))
     }
 }

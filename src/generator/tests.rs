@@ -116,8 +116,15 @@ async fn what_no_dial_knows_is_refused() {
 }
 
 #[tokio::test]
-async fn a_longer_log_begins_with_the_shorter_one() {
+async fn of_one_identity_a_longer_log_begins_with_the_shorter_one() {
     for name in WorkloadName::ALL {
+        let identity = async |events: &str| {
+            log(name.as_str(), &[("events", events)]).unwrap().partitions().await.unwrap()[0].identity.clone()
+        };
+        if identity("500").await != identity("900").await {
+            assert_eq!(name, WorkloadName::Orders);
+            continue;
+        }
         let read = async |events: &str| {
             let log = log(name.as_str(), &[("events", events)]).unwrap();
             drain(&mut *reader(&log, &[], End::Latest).await, 100)
