@@ -15,4 +15,3 @@ pub mod manifest;
 pub mod partitions;
 pub mod proto;
 pub mod publish;
-pub mod restore;

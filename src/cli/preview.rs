@@ -37,8 +37,8 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(pipeline) => pipeline,
         Err(diagnostics) => return super::refuse(&diagnostics),
     };
-    let named = |(id, config)| (pipeline.plan.node(*id).name.as_str(), config);
-    let sources: Vec<_> = pipeline.sources.iter().map(named).collect();
+    let sources: Vec<_> =
+        pipeline.sources.iter().map(|(id, config)| (pipeline.plan.node(*id).name.as_str(), config)).collect();
     match preview(&sources, args.limit, &mut io::stdout().lock(), &mut io::stderr().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),

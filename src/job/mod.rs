@@ -63,7 +63,7 @@ pub enum Failure {
 pub async fn run(pipeline: Pipeline, options: Options, requests: UnboundedReceiver<Request>) -> Result<(), Failure> {
     let clock = Instant::now();
     let started = start::start(&pipeline, &options).await?;
-    control::Control::new(&pipeline, &options, started, clock)?.run(requests).await
+    control::Control::new(&pipeline, &options, started, clock).run(requests).await
 }
 
 /// Milliseconds since 1970.

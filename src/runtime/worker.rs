@@ -2,7 +2,6 @@
 //!
 //! Each step serves the queue nearest the sinks first. While something is kept that didn't fit a queue, nothing is taken from upstream of it.
 //! Doesn't know: threads, other workers' state, checkpoints beyond its own part. Keeps: one barrier at a time; rows before it are in the part, rows after it are not.
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -13,7 +12,7 @@ use floodmark_pipeline::rows::Rows;
 use floodmark_state::KeyedState;
 
 use super::counters::NodeCounters;
-use super::element::{CheckpointBarrier, Element, PartitionAtCut, SignalMessage, TaskInfo};
+use super::element::{CheckpointBarrier, Element, SignalMessage, TaskInfo};
 use super::exchange::{Exchanges, Sender};
 use super::operator::{Emitted, OperatorTask, route};
 use super::outbox::{Generation, Outbox};
