@@ -54,7 +54,9 @@ pub enum Input {
     /// A partition has been quiet at the log's end for as long as the pipeline file asks.
     Quiet(PartitionIndex),
     /// Last checkpoint, all commits, then the end. With `drain` all windows fire at it.
-    Stop { drain: bool },
+    Stop {
+        drain: bool,
+    },
     /// A checkpoint under a name.
     Savepoint(String),
 }

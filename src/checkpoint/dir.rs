@@ -172,7 +172,8 @@ impl Segments for CheckpointDir {
             }
             error => SinkError::Away { what: self.location.clone(), why: error.to_string() },
         })?;
-        let damaged = |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
+        let damaged =
+            |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
         let reader = StreamReader::try_new(std::io::Cursor::new(bytes), None).map_err(damaged)?;
         reader.collect::<Result<_, _>>().map_err(damaged)
     }

@@ -24,11 +24,20 @@ pub enum Input {
 
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    Commit { base: Option<Epoch>, epochs: Vec<PendingEpoch>, even_if_empty: bool },
+    Commit {
+        base: Option<Epoch>,
+        epochs: Vec<PendingEpoch>,
+        even_if_empty: bool,
+    },
     /// The sink's mark names this epoch now.
-    Committed { epoch: Epoch, mark: Box<Mark> },
+    Committed {
+        epoch: Epoch,
+        mark: Box<Mark>,
+    },
     /// The sink can't be reached; it is tried again.
-    Away { why: String },
+    Away {
+        why: String,
+    },
     Stop(StopReason),
 }
 
@@ -37,7 +46,9 @@ pub enum Effect {
 pub enum StopReason {
     #[error("fenced: incarnation {} owns the sink now; this process is the old one, don't restart it", by.number)]
     Fenced { by: Incarnation },
-    #[error("the table changed under us: it holds checkpoint {found}, and the next commit follows {expected}; restart to see what to do")]
+    #[error(
+        "the table changed under us: it holds checkpoint {found}, and the next commit follows {expected}; restart to see what to do"
+    )]
     Foreign { found: String, expected: String },
     #[error("{0}")]
     Sink(String),
@@ -59,12 +70,7 @@ pub struct Committer {
 }
 
 impl Committer {
-    pub fn new(
-        base: Option<Epoch>,
-        waiting: VecDeque<PendingEpoch>,
-        interval_ms: u64,
-        mark_interval_ms: u64,
-    ) -> Self {
+    pub fn new(base: Option<Epoch>, waiting: VecDeque<PendingEpoch>, interval_ms: u64, mark_interval_ms: u64) -> Self {
         Self {
             base,
             waiting,

@@ -145,14 +145,18 @@ impl Collector {
         }
     }
 
-    async fn try_collect(&mut self, oldest_waiting: Option<CheckpointId>) -> Result<(), crate::checkpoint::dir::DirError> {
+    async fn try_collect(
+        &mut self,
+        oldest_waiting: Option<CheckpointId>,
+    ) -> Result<(), crate::checkpoint::dir::DirError> {
         let gone: Vec<Retained> =
             expendable(&self.manifests, self.ours, self.retain, oldest_waiting).into_iter().cloned().collect();
         for old in &gone {
             self.dir.delete(&old.name).await?;
             self.manifests.retain(|m| m.name != old.name);
         }
-        let named: std::collections::BTreeSet<&str> = self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
+        let named: std::collections::BTreeSet<&str> =
+            self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(|p| !named.contains(p)) {
             self.dir.delete(path).await?;
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use floodmark_pipeline::ids::NodeId;
 use floodmark_pipeline::recovery::{FoundMark, Observed, SinkState};
 
+use super::Options;
 use super::found::{edits, recorded, summary};
 use super::start::StartError;
-use super::Options;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, Status};
 use crate::config::model::{Pipeline, SinkConnector, SourceConnector};

@@ -51,7 +51,11 @@ impl Watch {
             if config.end != End::Never {
                 continue;
             }
-            let every = if config.idle.is_some() { QUIET_POLL.min(config.discovery_interval) } else { config.discovery_interval };
+            let every = if config.idle.is_some() {
+                QUIET_POLL.min(config.discovery_interval)
+            } else {
+                config.discovery_interval
+            };
             tasks.push(tokio::spawn(ask(log.node, log.log.clone(), every, sender.clone())));
             let name = pipeline.plan.node(log.node).name.clone();
             let idle_ms = config.idle.map(|d| d.as_millis() as u64);
@@ -71,7 +75,10 @@ impl Watch {
         let infos = match seen.partitions {
             Ok(infos) => infos,
             Err(why) => {
-                tracing::warn!(source = watched.name, "the log can't be asked, reading goes on as far as it can: {why}");
+                tracing::warn!(
+                    source = watched.name,
+                    "the log can't be asked, reading goes on as far as it can: {why}"
+                );
                 self.quiet_since.clear();
                 return Ok(vec![]);
             }
@@ -130,12 +137,7 @@ fn movement(
     }
 }
 
-async fn ask(
-    node: NodeId,
-    log: Arc<dyn Log>,
-    every: Duration,
-    reports: tokio::sync::mpsc::UnboundedSender<Seen>,
-) {
+async fn ask(node: NodeId, log: Arc<dyn Log>, every: Duration, reports: tokio::sync::mpsc::UnboundedSender<Seen>) {
     let mut tick = tokio::time::interval(every);
     loop {
         tick.tick().await;
