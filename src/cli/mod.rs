@@ -9,6 +9,7 @@ pub mod explain;
 pub mod generate;
 pub mod preview;
 mod rows_argument;
+mod table_argument;
 pub mod run;
 pub mod units;
 

@@ -2,7 +2,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use arrow_array::{Decimal128Array, Float32Array, Int32Array, Int64Array};
+use arrow_array::{Decimal128Array, Float32Array, Int32Array};
 use iceberg::spec::*;
 
 use super::*;
