@@ -9,8 +9,8 @@ pub mod explain;
 pub mod generate;
 pub mod preview;
 mod rows_argument;
-mod table_argument;
 pub mod run;
+mod table_argument;
 pub mod units;
 
 use std::future::Future;

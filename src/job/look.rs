@@ -105,7 +105,7 @@ pub async fn observe(
 async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
     match sink.look().await {
         Ok(Found::Absent) => Ok(FoundMark::Absent),
-        Ok(Found::Here(mark)) => Ok(FoundMark::Here(mark)),
+        Ok(Found::Here(mark)) => Ok(FoundMark::Here(Box::new(mark))),
         Err(error @ SinkError::RolledBack { .. }) => Ok(FoundMark::RolledBack(error.to_string())),
         Err(error) => Err(error),
     }

@@ -16,8 +16,11 @@ use crate::sink::stdout::StdoutSink;
 use crate::sink::{SharedSegments, Sink, SinkError};
 use crate::store;
 
+/// A sink and its node.
+pub type OpenSink = (NodeId, Box<dyn Sink>);
+
 /// Opens the way to every sink of the file; nothing is asked of the outside yet.
-pub fn all(pipeline: &Pipeline, dir: &CheckpointDir) -> Result<Vec<(NodeId, Box<dyn Sink>)>, SinkError> {
+pub fn all(pipeline: &Pipeline, dir: &CheckpointDir) -> Result<Vec<OpenSink>, SinkError> {
     let segments: SharedSegments = Arc::new(dir.clone());
     pipeline.sinks.keys().map(|id| Ok((*id, one(pipeline, *id, segments.clone())?))).collect()
 }
