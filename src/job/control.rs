@@ -12,7 +12,7 @@ use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Terms};
 use crate::checkpoint::publish::Publisher;
 use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
-use crate::config::model::Pipeline;
+use crate::config::model::{Pipeline, SourceConnector};
 use crate::runtime::part::FromWorker;
 use crate::source::names::PartitionNames;
 
@@ -71,7 +71,9 @@ impl<'a> Control<'a> {
         first.state = restored;
         let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
         collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
-        let publishing = tokio::spawn(publish_all(publisher, collector, to_publisher, published));
+        let is_kafka = |id| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
+        let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
+        let publishing = tokio::spawn(publish_all(publisher, collector, kafka, to_publisher, published));
 
         let mut hands = Hands::new(workers, publications, names);
         hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);

@@ -1,5 +1,6 @@
 //! Carries out what the coordinator decides: commands to workers, manifests to the publisher, epochs to committers.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use floodmark_pipeline::ids::{CheckpointId, NodeId};
@@ -12,11 +13,14 @@ use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
 use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
 use crate::checkpoint::dir::CheckpointDir;
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
 use crate::commit::committer::Committer;
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
 use crate::config::model::{Pipeline, SinkConnector};
+use crate::source::check::check;
 use crate::source::names::PartitionNames;
+use crate::source::{Log, SourceError};
 
 /// What the publisher tells.
 #[derive(Debug)]
@@ -96,11 +100,17 @@ impl Hands {
 pub async fn publish_all(
     mut publisher: Publisher,
     mut collector: Collector,
+    kafka: Vec<Arc<dyn Log>>,
     mut publications: UnboundedReceiver<Publication>,
     reports: UnboundedSender<FromPublisher>,
 ) {
     while let Some(publication) = publications.recv().await {
         let (id, oldest_waiting) = (publication.manifest.checkpoint, publication.oldest_waiting);
+        if let Err(other_log) = same_logs(&kafka, &publication.manifest).await {
+            // The job is over; whoever isn't there to hear it knows.
+            let _ = reports.send(FromPublisher::Failed(other_log.to_string()));
+            return;
+        }
         let mut complain = |error: &crate::checkpoint::publish::PublishError| {
             tracing::warn!(checkpoint = id.0, "not durable yet, trying again: {error}");
         };
@@ -116,6 +126,24 @@ pub async fn publish_all(
         }
         collector.collect(oldest_waiting).await;
     }
+}
+
+/// Between a cut and its manifest: is the topic still the one that was read? An id never comes back, so if it is right now, every record before the
+/// cut was of that topic. A broker that can't be asked says nothing; the next cut or start asks again.
+async fn same_logs(kafka: &[Arc<dyn Log>], manifest: &Manifest) -> Result<(), SourceError> {
+    for log in kafka {
+        let infos = match log.partitions().await {
+            Ok(infos) => infos,
+            Err(SourceError::Away(..)) => continue,
+            Err(error) => return Err(error),
+        };
+        for info in infos {
+            if let Some(record) = manifest.partitions.iter().find(|p| p.name == info.name) {
+                check(record.position.offset, &record.identity, &info)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Retention, as the publisher runs it.
