@@ -6,6 +6,7 @@ pub mod cli;
 pub mod commit;
 pub mod config;
 pub mod decode;
+pub mod demo;
 pub mod digest;
 pub mod file;
 pub mod generator;

@@ -2,7 +2,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use floodmark::cli::{check, diff, digest, explain, fail, generate, preview, run};
+use floodmark::cli::{check, demo, diff, digest, explain, fail, generate, preview, run};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -25,6 +25,8 @@ enum Command {
     Digest(digest::DigestArgs),
     /// Print the rows in which two tables differ; exits with 1 if they do
     Diff(diff::DiffArgs),
+    /// Show on this machine that killing a run loses and doubles nothing; exits with 1 if it does
+    Demo(demo::DemoArgs),
     /// Write a workload whose every record is known: clickstream, roster or orders
     Generate(Box<generate::GenerateArgs>),
 }
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Preview(args) => preview::run(&args),
         Command::Digest(args) => done(digest::run(args)),
         Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Demo(args) => demo::run(args).unwrap_or_else(|error| fail(&error)),
         Command::Generate(args) => done(generate::run(*args)),
     }
 }
