@@ -1,3 +1,4 @@
+//! Tables with every kind of delete, read back; they are made by `writer`.
 mod writer;
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+//! What the RocksDB back end adds to the conformance suite: families, runs, names, damaged databases.
 use super::*;
 
 fn family(bucket: i64) -> Family {
