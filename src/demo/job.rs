@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use floodmark_pipeline::digest::Digest;
 use iceberg::spec::TableMetadata;
@@ -37,10 +38,10 @@ pub struct Running {
 }
 
 impl Job {
-    /// Writes the pipeline file into `folder`, reading the log at `log`.
-    pub fn create(folder: PathBuf, log: &Path) -> Result<Self, DemoError> {
+    /// Writes the pipeline file into `folder`, reading the log at `log`, with a checkpoint each `interval`.
+    pub fn create(folder: PathBuf, log: &Path, interval: Duration) -> Result<Self, DemoError> {
         let file = folder.join("pipeline.toml");
-        std::fs::write(&file, pipeline_text(&folder, log)).map_err(DemoError::at(&file))?;
+        std::fs::write(&file, pipeline_text(&folder, log, interval)).map_err(DemoError::at(&file))?;
         let pipeline = config::load(&file).map_err(|refused| DemoError::Pipeline(refused.to_string()))?;
         let mut tables = Vec::new();
         for (id, sink) in &pipeline.sinks {
@@ -140,28 +141,25 @@ impl Drop for Running {
     }
 }
 
-/// The example with the demo's paths, and checkpoints so often that a kill always falls near one.
-fn pipeline_text(folder: &Path, log: &Path) -> String {
+fn pipeline_text(folder: &Path, log: &Path, interval: Duration) -> String {
     EXAMPLE
         .replace("\"data/events\"", &format!("\"{}\"", log.display()))
         .replace("file:data/", &format!("file:{}/", folder.display()))
         .replace("sqlite:data/", &format!("sqlite:{}/", folder.display()))
-        .replace("interval = \"1s\"", "interval = \"250ms\"")
+        .replace("interval = \"1s\"", &format!("interval = \"{}ms\"", interval.as_millis()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::config::model::Location;
 
-    #[test]
-    fn the_example_becomes_a_job_with_paths_of_its_own() {
+    #[tokio::test]
+    async fn the_example_becomes_a_job_with_paths_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
-        let job = Job::create(path.clone(), &path.join("log")).unwrap();
-        assert_eq!(job.pipeline.settings.checkpoint_interval, Duration::from_millis(250));
+        let job = Job::create(path.clone(), &path.join("log"), Duration::from_millis(40)).unwrap();
+        assert_eq!(job.pipeline.settings.checkpoint_interval, Duration::from_millis(40));
         assert_eq!(job.pipeline.settings.checkpoint_dir, Location::File(path.join("checkpoints")));
         assert_eq!(job.tables.len(), SINKS.len());
         assert!(!std::fs::read_to_string(path.join("pipeline.toml")).unwrap().contains("data/"));

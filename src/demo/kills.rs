@@ -1,6 +1,6 @@
 //! Runs a job to its end, killing it on the way.
 //!
-//! A kill comes once so many rows are visible, and a drawn moment later: with a checkpoint every 250 ms it may fall into reading, a barrier,
+//! A kill comes once so many rows are visible, and a drawn moment later, at most a checkpoint interval: so it may fall into reading, a barrier,
 //! a manifest, a data file or a commit.
 //! Doesn't know: what the rows are. Keeps: every kill is reported with the rows that were visible; same seed, same targets.
 //! Tested: here (targets), tests/demo.rs.
@@ -18,7 +18,6 @@ const LOOK: Duration = Duration::from_millis(10);
 const STALLED: Duration = Duration::from_secs(60);
 /// Kills are aimed at these shares of the rows. What becomes visible until the kill arrives comes on top.
 const AIMED: (f64, f64) = (0.10, 0.75);
-const MOST_DELAY_MS: u64 = 120;
 
 /// One kill and the start after it.
 #[derive(Clone, Debug)]
@@ -38,7 +37,8 @@ impl Kill {
 
 struct Aim {
     visible: u64,
-    delay: Duration,
+    /// Of the checkpoint interval.
+    delay: f64,
 }
 
 /// Without a kill.
@@ -54,13 +54,14 @@ pub async fn run_killed(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Kill>, DemoError> {
     let bar = bar(all);
+    let interval = job.pipeline.settings.checkpoint_interval;
     let mut kills: Vec<Kill> = Vec::new();
     let mut running = job.start()?;
     for (kill, aim) in (1..).zip(aims(settings, all)) {
         if !wait_for(job, &mut running, aim.visible, &bar).await? {
             return Err(DemoError::EndedEarly { kill });
         }
-        tokio::time::sleep(aim.delay).await;
+        tokio::time::sleep(interval.mul_f64(aim.delay)).await;
         running.kill()?;
         let visible = job.visible().await?;
         let restarted = Instant::now();
@@ -81,16 +82,19 @@ pub async fn run_killed(
 
 /// Where in the run each kill is aimed at: one in each of as many equal parts.
 fn aims(settings: &Settings, all: u64) -> Vec<Aim> {
-    let draw =
-        |kill: u32, what: u32| xxh3_64_with_seed(&[kill.to_le_bytes(), what.to_le_bytes()].concat(), settings.seed);
     let part = (AIMED.1 - AIMED.0) / f64::from(settings.kills.max(1));
     (0..settings.kills)
         .map(|kill| {
-            let within = (draw(kill, 0) % 1_000) as f64 / 1_000.0;
-            let share = AIMED.0 + part * (f64::from(kill) + within);
-            Aim { visible: (share * all as f64) as u64, delay: Duration::from_millis(draw(kill, 1) % MOST_DELAY_MS) }
+            let share = AIMED.0 + part * (f64::from(kill) + drawn(settings.seed, kill, 0));
+            Aim { visible: (share * all as f64) as u64, delay: drawn(settings.seed, kill, 1) }
         })
         .collect()
+}
+
+/// From 0 to below 1.
+fn drawn(seed: u64, kill: u32, what: u32) -> f64 {
+    let draw = xxh3_64_with_seed(&[kill.to_le_bytes(), what.to_le_bytes()].concat(), seed);
+    (draw % 1_000) as f64 / 1_000.0
 }
 
 /// Waits until so many rows are visible; false if the run ended before.

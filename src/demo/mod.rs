@@ -20,9 +20,10 @@ pub mod report;
 mod sums;
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use floodmark_pipeline::digest::{Digest, Options};
 
@@ -40,6 +41,9 @@ use report::{Figures, Report, TableDigests};
 
 /// Partitions of the log; one file each.
 const PARTITIONS: u32 = 4;
+/// Kills need rows to become visible in small steps, on a fast machine too: as many checkpoints in a run, or more.
+const CHECKPOINTS: u32 = 40;
+const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -111,14 +115,15 @@ pub async fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Repor
     let expected = Expected::derive(&dials)?;
 
     say("running the pipeline without a kill …");
-    let unkilled = Job::create(folder.job("unkilled")?, &folder.log())?;
+    let unkilled = Job::create(folder.job("unkilled")?, &folder.log(), *INTERVAL.end())?;
     let cpu_before = cpu_of_children()?;
     let begun = Instant::now();
     kills::run_through(&unkilled, expected.events.len() as u64).await?;
-    let (unkilled_s, unkilled_cpu_s) = (begun.elapsed().as_secs_f64(), cpu_of_children()? - cpu_before);
+    let (unkilled_took, unkilled_cpu_s) = (begun.elapsed(), cpu_of_children()? - cpu_before);
 
     say(&format!("running it again, killed {} times …", settings.kills));
-    let killed = Job::create(folder.job("killed")?, &folder.log())?;
+    let interval = (unkilled_took / CHECKPOINTS).clamp(*INTERVAL.start(), *INTERVAL.end());
+    let killed = Job::create(folder.job("killed")?, &folder.log(), interval)?;
     let cpu_before = cpu_of_children()?;
     let kills = kills::run_killed(&killed, settings, expected.events.len() as u64, say).await?;
     let killed_cpu_s = cpu_of_children()? - cpu_before;
@@ -134,7 +139,12 @@ pub async fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Repor
         sums,
         digests,
         kills,
-        figures: Figures { records: settings.events, unkilled_s, unkilled_cpu_s, killed_cpu_s },
+        figures: Figures {
+            records: settings.events,
+            unkilled_s: unkilled_took.as_secs_f64(),
+            unkilled_cpu_s,
+            killed_cpu_s,
+        },
         folder: killed.folder.clone(),
         tables: killed.table_locations().await?,
     })
