@@ -3,6 +3,7 @@
 //! Doesn't know: how the engine works; a command turns arguments into calls.
 //! Keeps: exit code 0 is success, 2 a file or an argument of the user's that can't be used. Tested: with each command.
 pub mod check;
+pub mod checkpoints;
 pub mod diff;
 pub mod digest;
 pub mod explain;
@@ -10,6 +11,7 @@ pub mod generate;
 pub mod preview;
 mod rows_argument;
 pub mod run;
+pub mod savepoint;
 mod table_argument;
 pub mod units;
 
