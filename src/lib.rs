@@ -16,6 +16,7 @@ pub mod kafka;
 pub mod runtime;
 pub mod sink;
 pub mod source;
+pub mod status;
 pub mod store;
 pub mod table;
 pub mod workload;

@@ -257,6 +257,16 @@ impl Coordinator {
         self.segment_bytes.values().sum()
     }
 
+    pub fn sources_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The last checkpoint of a job that stops is durable: only sinks are waited for.
+    pub fn waits_only_for_sinks(&self) -> bool {
+        let begun = self.ending.is_some_and(|e| e.last.is_some());
+        begun && self.aligning.is_none() && self.publishing.is_empty()
+    }
+
     fn barrier_if_due(&mut self, now_ms: u64) -> Vec<Effect> {
         if self.aligning.is_some() || self.publishing.len() >= MAX_PUBLISHING {
             return vec![];

@@ -4,6 +4,7 @@
 //! Keeps: exit code 0 is success, 2 a file or an argument of the user's that can't be used. Tested: with each command.
 pub mod check;
 pub mod demo;
+pub mod checkpoints;
 pub mod diff;
 pub mod digest;
 pub mod explain;
@@ -11,6 +12,7 @@ pub mod generate;
 pub mod preview;
 mod rows_argument;
 pub mod run;
+pub mod savepoint;
 mod table_argument;
 pub mod units;
 

@@ -46,7 +46,10 @@ pub enum StartError {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            StartError::From { .. } => Self::Usage(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }
 
