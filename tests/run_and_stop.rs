@@ -103,7 +103,7 @@ dir = "file:out"
     fn last_status(&self) -> Value {
         let log = std::fs::read_to_string(self.path("log")).unwrap();
         let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let ended = entries.filter(|entry| entry["fields"]["message"] == "ended").last();
+        let ended = entries.filter(|entry| entry["fields"]["message"] == "ended").next_back();
         serde_json::from_str(ended.expect(&log)["fields"]["status"].as_str().unwrap()).unwrap()
     }
 
