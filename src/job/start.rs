@@ -86,6 +86,10 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
     let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
     let decided = refuse(plan(&observed))?;
     say(&decided, &found);
+    for (name, why) in &found.unreadable {
+        let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
+        tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
+    }
     let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
     let Manifests { chosen, older, .. } = found;
     let known = chosen.iter().cloned().chain(older).collect();
@@ -101,9 +105,6 @@ fn refuse(decided: Plan) -> Result<Plan, Failure> {
 
 /// One line: what was found and what will be done.
 fn say(decided: &Plan, found: &Manifests) {
-    for (name, why) in &found.unreadable {
-        tracing::warn!(manifest = name, "unreadable and passed over: {why}");
-    }
     match (decided, &found.chosen) {
         (Plan::Resume { from, sinks, added, retire, reset }, Some(named)) => {
             let waiting: Vec<_> = sinks
