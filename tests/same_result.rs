@@ -116,3 +116,18 @@ fn a_killed_run_goes_on_with_another_number_of_workers() {
     }
     assert_eq!(job.digests(), expected);
 }
+
+#[test]
+fn a_run_that_waited_for_more_ends_when_the_file_says_so_now() {
+    let log = log("2", "3k");
+    let bounded = Dials::pipeline("workers = 2");
+    let unbounded = Dials { source: format!("{}\nend = \"never\"", bounded.source), ..bounded.clone() };
+    let job = job(&log, &unbounded);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == log.ledger.total("records"));
+    run.stop();
+    assert!(job.rows("sessions") < rows_of(&result(&log, &bounded)["sessions"]), "the last windows are open");
+    job.edit(&bounded.clicks());
+    job.finish();
+    assert_eq!(job.digests(), result(&log, &bounded));
+}

@@ -120,6 +120,7 @@ fn input(
         Event::Tick => Input::Tick,
         Event::Worker(report) => Input::Worker(report),
         Event::Publisher(FromPublisher::Published { id, name }) => Input::Published(id, name),
+        Event::Publisher(FromPublisher::Fenced { by }) => return Err(Failure::Fenced(super::fenced(by))),
         Event::Publisher(FromPublisher::Failed(why)) => return Err(Failure::Failed(why)),
         Event::Committer(FromCommitter::Committed { sink, epoch, .. }) => Input::Committed(sink, epoch),
         Event::Committer(FromCommitter::Away { why, .. }) => {

@@ -11,7 +11,7 @@ use super::start::Started;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
 use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
-use crate::checkpoint::dir::CheckpointDir;
+use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::publish::Publisher;
 use crate::commit::committer::Committer;
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
@@ -21,7 +21,14 @@ use crate::source::names::PartitionNames;
 /// What the publisher tells.
 #[derive(Debug)]
 pub enum FromPublisher {
-    Published { id: CheckpointId, name: String },
+    Published {
+        id: CheckpointId,
+        name: String,
+    },
+    /// A newer start has claimed this number: what lies in the directory is no longer ours to change.
+    Fenced {
+        by: u64,
+    },
     Failed(String),
 }
 
@@ -111,10 +118,17 @@ pub async fn publish_all(
             }
             Err(error) => FromPublisher::Failed(error.to_string()),
         };
+        // Asked before anything is removed: a newer start reads the manifests after its claim, so it stands on none that is expendable now.
+        let newer = collector.newer_start().await;
+        let report = if let Ok(Some(by)) = newer { FromPublisher::Fenced { by } } else { report };
         if reports.send(report).is_err() {
             return;
         }
-        collector.collect(oldest_waiting).await;
+        match newer {
+            Ok(None) => collector.collect(oldest_waiting).await,
+            Ok(Some(_)) => return,
+            Err(error) => tracing::warn!("old checkpoints not removed: {error}"),
+        }
     }
 }
 
@@ -138,6 +152,12 @@ impl Collector {
         self.manifests.insert(0, newest);
     }
 
+    /// Number of the newest claim, if it isn't ours.
+    async fn newer_start(&self) -> Result<Option<u64>, DirError> {
+        let newest = self.dir.newest_claim().await?;
+        Ok((newest > self.ours.number).then_some(newest))
+    }
+
     /// What can't be removed now is left to a later time: rubbish costs space and nothing else.
     pub async fn collect(&mut self, oldest_waiting: Option<CheckpointId>) {
         if let Err(error) = self.try_collect(oldest_waiting).await {
@@ -145,14 +165,15 @@ impl Collector {
         }
     }
 
-    async fn try_collect(&mut self, oldest_waiting: Option<CheckpointId>) -> Result<(), crate::checkpoint::dir::DirError> {
+    async fn try_collect(&mut self, oldest_waiting: Option<CheckpointId>) -> Result<(), DirError> {
         let gone: Vec<Retained> =
             expendable(&self.manifests, self.ours, self.retain, oldest_waiting).into_iter().cloned().collect();
         for old in &gone {
             self.dir.delete(&old.name).await?;
             self.manifests.retain(|m| m.name != old.name);
         }
-        let named: std::collections::BTreeSet<&str> = self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
+        let named: std::collections::BTreeSet<&str> =
+            self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(|p| !named.contains(p)) {
             self.dir.delete(path).await?;
         }

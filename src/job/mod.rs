@@ -66,6 +66,10 @@ pub async fn run(pipeline: Pipeline, options: Options, requests: UnboundedReceiv
     control::Control::new(&pipeline, &options, started, clock).run(requests).await
 }
 
+fn fenced(by: u64) -> String {
+    format!("fenced: incarnation {by} started after this one and owns the sinks; don't restart this process")
+}
+
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

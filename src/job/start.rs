@@ -138,7 +138,10 @@ async fn open_logs(pipeline: &Pipeline, options: &Options) -> Result<Vec<SourceL
 }
 
 /// Tries until it holds, with `--wait`; without it what is away is an error.
-async fn patiently<T>(options: &Options, mut attempt: impl AsyncFnMut() -> Result<T, StartError>) -> Result<T, StartError> {
+async fn patiently<T>(
+    options: &Options,
+    mut attempt: impl AsyncFnMut() -> Result<T, StartError>,
+) -> Result<T, StartError> {
     let mut said: Option<std::time::Instant> = None;
     loop {
         match attempt().await {
@@ -190,8 +193,7 @@ async fn claim_and_fence(
                     continue 'claim;
                 }
                 Opened::Fenced { by } => {
-                    let text = format!("fenced: incarnation {} started after this one and owns the sinks; don't restart this process", by.number);
-                    return Err(Failure::Fenced(text));
+                    return Err(Failure::Fenced(super::fenced(by.number)));
                 }
             }
         }
@@ -269,7 +271,9 @@ async fn enter(
                 new.push(info.clone());
                 new_ends.push(end);
             }
-            Some((at, record)) if record.status == Status::Ended && end != record.end => partitions.come_back(at, end),
+            Some((at, record)) if record.status != Status::Live && end != record.end => partitions.come_back(at, end),
+            // An end once resolved stays; one that the file has begun or ceased to ask for is in force from now on.
+            Some((at, record)) if end.is_none() != record.end.is_none() => partitions.end_at(at, end),
             Some(_) => {}
         }
     }
@@ -278,7 +282,8 @@ async fn enter(
         false => new.iter().map(earliest).collect(),
     };
     let found = new.into_iter().zip(new_ends).zip(starts);
-    let found = found.map(|((info, end), position)| FoundPartition { name: info.name, identity: info.identity, position, end });
+    let found =
+        found.map(|((info, end), position)| FoundPartition { name: info.name, identity: info.identity, position, end });
     if fresh {
         partitions.begin_with(found.collect());
     } else {
@@ -307,7 +312,8 @@ fn counters(pipeline: &Pipeline, decided: &Plan, manifest: Option<&Manifest>) ->
     let as_before = matches!(decided, Plan::Resume { added, retire, reset, .. } if added.is_empty() && retire.is_empty() && reset.is_empty());
     let before: BTreeMap<&str, NodeCounters> =
         manifest.iter().flat_map(|m| &m.nodes).map(|n| (n.name.as_str(), n.counters)).collect();
-    let of = |name: &str| if as_before { before.get(name).copied().unwrap_or_default() } else { NodeCounters::default() };
+    let of =
+        |name: &str| if as_before { before.get(name).copied().unwrap_or_default() } else { NodeCounters::default() };
     pipeline.plan.nodes.iter().map(|n| of(&n.name)).collect()
 }
 

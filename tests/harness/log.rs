@@ -38,7 +38,8 @@ impl Log {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<_> = fs::read_dir(self.job.path("data/events")).unwrap().map(|f| f.unwrap().path()).collect();
+        let mut files: Vec<_> =
+            fs::read_dir(self.job.path("data/events")).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
         files
     }
@@ -60,7 +61,8 @@ impl Log {
             let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
             let part = lines[lines.len() * from / 1000..lines.len() * to / 1000].concat();
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            let mut grown = fs::File::options().create(true).append(true).open(job.path("data/events").join(name)).unwrap();
+            let mut grown =
+                fs::File::options().create(true).append(true).open(job.path("data/events").join(name)).unwrap();
             grown.write_all(&part).unwrap();
         }
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use floodmark_stack::process::{Process, Signal};
 use floodmark_stack::until;
+use tables::Catalog;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up. Generous: a busy machine isn't a failure.
@@ -35,12 +36,17 @@ fn program() -> PathBuf {
 pub struct Job {
     folder: TempDir,
     runs: Cell<usize>,
+    catalog: Catalog,
 }
 
 impl Job {
     pub fn new(pipeline: &str) -> Job {
+        Job::with_catalog(pipeline, Catalog::Sqlite)
+    }
+
+    pub fn with_catalog(pipeline: &str, catalog: Catalog) -> Job {
         let folder = tempfile::Builder::new().prefix("floodmark-job-").tempdir().unwrap();
-        let job = Job { folder, runs: Cell::new(0) };
+        let job = Job { folder, runs: Cell::new(0), catalog };
         fs::create_dir(job.path("data")).unwrap();
         job.edit(pipeline);
         job
@@ -66,26 +72,15 @@ impl Job {
     }
 
     pub fn start_with(&self, options: &[&str]) -> Run {
-        self.start_as(|command| command, options)
-    }
-
-    /// Started by way of another command, which is told what to start.
-    pub fn start_as(&self, wrap: impl FnOnce(Command) -> Command, options: &[&str]) -> Run {
         self.runs.set(self.runs.get() + 1);
         let output = self.path(&format!("output-{}", self.runs.get()));
-        let command = wrap(self.command(&[&["run", "pipeline.toml"], options].concat()));
+        let command = self.command(&[&["run", "pipeline.toml"], options].concat());
         Run { process: Process::start(command, &output).unwrap(), output }
     }
 
     /// Runs to the end of the input.
     pub fn finish(&self) {
-        self.finish_with(&[]);
-    }
-
-    pub fn finish_with(&self, options: &[&str]) {
-        let mut run = self.start_with(options);
-        let code = run.wait();
-        assert_eq!(code, Some(0), "{}", run.said());
+        self.ends_with(0, &[]);
     }
 
     /// Starts it and waits for it to end with this code; gives what it said.
@@ -99,13 +94,26 @@ impl Job {
 
     /// Waits until `yes`, as long as `run` is alive.
     pub fn wait_while(&self, run: &mut Run, mut yes: impl FnMut(&Job) -> bool) {
-        let mut ended = None;
-        let reached = until(PATIENCE, || {
-            ended = run.ended();
-            ended.is_some() || yes(self)
-        });
-        assert!(ended.is_none(), "it ended with code {ended:?}: {}", run.said());
-        assert!(reached, "not reached in {PATIENCE:?}: {}", run.said());
+        run.wait_until(|_| yes(self));
+    }
+
+    /// Waits until this many checkpoints more are complete.
+    pub fn wait_for_checkpoints(&self, run: &mut Run, more: usize) {
+        for _ in 0..more {
+            let before = self.newest_manifest();
+            self.wait_while(run, |job| job.newest_manifest() > before);
+        }
+    }
+
+    /// Starts it, and stops it when it has taken a checkpoint.
+    pub fn start_and_stop(&self) {
+        let mut run = self.start();
+        self.wait_for_checkpoints(&mut run, 2);
+        run.stop();
+    }
+
+    fn newest_manifest(&self) -> Option<PathBuf> {
+        fs::read_dir(self.path("data/checkpoints/manifests")).ok()?.flatten().map(|entry| entry.path()).max()
     }
 }
 
@@ -124,6 +132,17 @@ impl Run {
         let status = self.process.wait(PATIENCE).unwrap();
         assert!(status.code().is_some() || status.signal() == Some(9), "{status}: {}", self.said());
         status.code()
+    }
+
+    /// Waits until `yes`, as long as it is alive.
+    pub fn wait_until(&mut self, mut yes: impl FnMut(&Run) -> bool) {
+        let mut ended = None;
+        let reached = until(PATIENCE, || {
+            ended = self.ended();
+            ended.is_some() || yes(self)
+        });
+        assert!(ended.is_none(), "it ended with code {ended:?}: {}", self.said());
+        assert!(reached, "not reached in {PATIENCE:?}: {}", self.said());
     }
 
     /// Whether it has ended by itself within a time.
