@@ -170,7 +170,9 @@ fn a_topic_made_again_while_running_ends_the_job() {
     broker().delete_topic("again-running").unwrap();
     broker().create_topic("again-running", 2).unwrap();
     assert_eq!(run.wait(), Some(FAILED), "{}", run.said());
-    assert!(run.has_said("the topic was deleted and made again"), "{}", run.said());
+    // Whoever sees it first, the reader by its offset or the watch by the topic's id.
+    let named = ["the topic was deleted and made again", "this is not the log that was read before"];
+    assert!(named.iter().any(|why| run.has_said(why)), "{}", run.said());
 }
 
 #[test]
@@ -188,8 +190,8 @@ fn records_that_retention_took_before_they_were_read_are_refused_as_a_gap() {
     assert!(said.contains(gap), "{said}");
 }
 
-/// Clicks in one topic, nothing in another.
-fn with_a_quiet_topic(name: &str, watermark: &str) -> Job {
+/// Clicks that go on coming in one topic, nothing in another.
+fn with_a_quiet_topic(name: &str, watermark: &str) -> (Job, Feed) {
     let (full, quiet) = (format!("{name}-full"), format!("{name}-quiet"));
     broker().create_topic(&full, 2).unwrap();
     broker().create_topic(&quiet, 1).unwrap();
@@ -197,23 +199,26 @@ fn with_a_quiet_topic(name: &str, watermark: &str) -> Job {
     let source = format!("type = \"kafka\"\nbrokers = \"{brokers}\"\ntopic = [\"{full}\", \"{quiet}\"]");
     let job = Job::new(&Dials { source, watermark: watermark.into(), ..Dials::default() }.clicks());
     let to = format!("kafka://{brokers}/{full}");
-    generate(&job, &["clickstream", "--events", "5k", "--event-rate", "50", "--partitions", "2", "--to", &to]);
-    job
+    let dials = ["--events", "5k", "--rate", "1000", "--event-rate", "50", "--partitions", "2"];
+    let feed = Feed::start(&job, &[&["clickstream", "--to", &to], &dials[..]].concat());
+    (job, feed)
 }
 
 #[test]
 fn a_quiet_partition_holds_the_windows_unless_asked_otherwise() {
-    let job = with_a_quiet_topic("holds", r#"{ bound = "5s" }"#);
+    let (job, feed) = with_a_quiet_topic("holds", r#"{ bound = "5s" }"#);
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.records_seen() == 5000);
     run.stop();
+    feed.wait();
     assert_eq!((job.rows("per_type"), job.rows("sessions")), (0, 0));
 }
 
 #[test]
 fn a_quiet_partition_is_left_behind_where_idle_is_set() {
-    let job = with_a_quiet_topic("idle", r#"{ bound = "5s", idle = "1s" }"#);
+    let (job, feed) = with_a_quiet_topic("idle", r#"{ bound = "5s", idle = "1s" }"#);
     let mut run = job.start();
-    job.wait_while(&mut run, |job| job.records_seen() == 5000 && job.rows("per_type") > 0);
+    job.wait_while(&mut run, |job| job.rows("per_type") > 0);
     run.stop();
+    feed.wait();
 }

@@ -106,10 +106,6 @@ impl Feed {
         Feed(Process::start(command, &job.path("feed")).unwrap())
     }
 
-    pub fn is_over(&mut self) -> bool {
-        self.0.exit_status().unwrap().is_some()
-    }
-
     pub fn wait(mut self) {
         let status = self.0.wait(PATIENCE).unwrap();
         assert!(status.success(), "{}", self.0.output_tail());
