@@ -1,9 +1,14 @@
 //! A process that stood still while another took its place, and wakes: it writes nothing and goes.
 mod harness;
 
+use std::time::Duration;
+
 use harness::log::Log;
 use harness::pipelines::Dials;
+use harness::tables::block_on;
 use harness::{Job, Run};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
 
 /// The exit code that says "don't restart me".
 const FENCED: Option<i32> = Some(4);
@@ -43,7 +48,7 @@ fn one_that_wakes_while_the_other_works_is_fenced_and_nothing_comes_twice() {
     log.grow(&job, 0, 500);
     let mut first = job.start();
     first_half_is_read(&job, &mut first);
-    first.pause();
+    pause_between_commits(&job, &mut first);
 
     let mut second = job.start();
     job.wait_while(&mut second, |_| second_owns(&job));
@@ -53,6 +58,23 @@ fn one_that_wakes_while_the_other_works_is_fenced_and_nothing_comes_twice() {
     assert!(first.has_said("fenced: incarnation 2"), "{}", first.said());
     read_to_the_end(&job, &mut second, &log);
     assert_eq!(job.digests(), expected(&log));
+}
+
+/// Stops it where it stands, but not with the catalog's lock in its hand: SQLite would keep everybody else out.
+fn pause_between_commits(job: &Job, run: &mut Run) {
+    let catalog = SqliteConnectOptions::new().filename(job.path("data/catalog.db")).busy_timeout(Duration::ZERO);
+    let is_free = || {
+        block_on(async {
+            let mut catalog = catalog.connect().await.unwrap();
+            sqlx::query("BEGIN IMMEDIATE").execute(&mut catalog).await.is_ok()
+        })
+    };
+    run.pause();
+    while !is_free() {
+        run.resume();
+        std::thread::sleep(Duration::from_millis(7));
+        run.pause();
+    }
 }
 
 /// The second start has published a manifest of its own.
@@ -68,7 +90,7 @@ fn one_that_wakes_when_the_other_is_done_is_fenced_and_nothing_comes_twice() {
     log.grow(&job, 0, 500);
     let mut first = job.start();
     first_half_is_read(&job, &mut first);
-    first.pause();
+    pause_between_commits(&job, &mut first);
 
     log.grow(&job, 500, 1000);
     read_to_the_end(&job, &mut job.start(), &log);
@@ -87,7 +109,7 @@ fn one_that_wakes_with_nothing_to_commit_is_told_so_by_the_checkpoint_directory(
     let mut first = job.start();
     let records = log.ledger.total("records");
     job.wait_while(&mut first, |job| job.records_seen() == records);
-    first.pause();
+    pause_between_commits(&job, &mut first);
     let mut second = job.start();
     job.wait_while(&mut second, |_| second_owns(&job));
     first.resume();
@@ -104,7 +126,7 @@ fn one_that_wakes_removes_no_state_that_the_other_stands_on() {
     log.grow(&job, 0, 500);
     let mut first = job.start();
     first_half_is_read(&job, &mut first);
-    first.pause();
+    pause_between_commits(&job, &mut first);
 
     let rare = r#"{ interval = "1h", dir = "file:data/checkpoints" }"#;
     job.edit(&Dials { checkpoint: rare.into(), ..dials("1h") }.clicks());
