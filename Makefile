@@ -11,7 +11,7 @@ help:
 	@echo 'make bench  the micro-benchmarks'
 
 demo: build
-	scripts/demo
+	$(CARGO_TARGET_DIR)/release/floodmark demo
 
 build:
 	scripts/setup build

@@ -9,6 +9,7 @@ pub mod source;
 
 use floodmark_pipeline::digest::{Digest, DigestError, Options, RowHasher};
 
+use crate::sink::SinkError;
 use crate::table::TableError;
 use source::RowSource;
 
@@ -16,6 +17,16 @@ use source::RowSource;
 pub enum CompareError {
     #[error(transparent)]
     Table(#[from] TableError),
+    #[error(transparent)]
+    Catalog(#[from] SinkError),
+    #[error("the catalog has no table {name}")]
+    NoTable { name: String },
+    #[error("`{name}` is no table's name; write it as NAMESPACE.TABLE")]
+    TableName { name: String },
+    #[error("{file} can't be used; `floodmark check {file}` says why")]
+    PipelineFile { file: String },
+    #[error("{file} has no Iceberg sink `{name}`; it has {has}")]
+    NoSink { file: String, name: String, has: String },
     #[error("{source_name}: {error}")]
     Digest { source_name: String, error: DigestError },
     #[error("{path}: not readable as an Arrow IPC file or stream: {source}")]

@@ -2,7 +2,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use floodmark::cli::{check, diff, digest, explain, fail, generate, preview, run};
+use floodmark::cli::{check, checkpoints, demo, diff, digest, explain, fail, generate, preview, run, savepoint};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -21,10 +21,16 @@ enum Command {
     Explain(explain::Args),
     /// Show the first records of each source as the pipeline would see them
     Preview(preview::Args),
+    /// List the checkpoints and savepoints of a pipeline, the newest first
+    Checkpoints(checkpoints::CheckpointsArgs),
+    /// Have the running job take a checkpoint under a name, whole and never removed
+    Savepoint(savepoint::SavepointArgs),
     /// Print what a table holds as one line, to compare with another table's
     Digest(digest::DigestArgs),
     /// Print the rows in which two tables differ; exits with 1 if they do
     Diff(diff::DiffArgs),
+    /// Show on this machine that killing a run loses and doubles nothing; exits with 1 if it does
+    Demo(demo::DemoArgs),
     /// Write a workload whose every record is known: clickstream, roster or orders
     Generate(Box<generate::GenerateArgs>),
 }
@@ -35,8 +41,11 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),
+        Command::Checkpoints(args) => checkpoints::run(&args),
+        Command::Savepoint(args) => savepoint::run(&args),
         Command::Digest(args) => done(digest::run(args)),
         Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Demo(args) => demo::run(args).unwrap_or_else(|error| fail(&error)),
         Command::Generate(args) => done(generate::run(*args)),
     }
 }

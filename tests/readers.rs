@@ -1,7 +1,7 @@
 //! Tables read by those who didn't write them: PyIceberg writes, floodmark and DuckDB read, and the digests are computed twice,
 //! by floodmark and by the Python twin (readers/digest.py).
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -19,22 +19,14 @@ struct Tables {
     written: BTreeMap<String, Written>,
 }
 
-/// The Python with PyIceberg, pyarrow, DuckDB and xxhash.
-fn python() -> PathBuf {
-    let cache = std::env::var_os("FLOODMARK_CACHE").map(PathBuf::from);
-    let cache =
-        cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/floodmark"));
-    cache.join("python/bin/python")
-}
-
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run scripts/fetch-stack"));
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 fn script(name: &str) -> Command {
-    let mut command = Command::new(python());
+    let mut command = Command::new(floodmark_stack::python().unwrap());
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(name));
     command
 }
@@ -64,6 +56,14 @@ fn tables_of_pyiceberg_have_the_digests_that_the_twin_computes() {
         assert_eq!(output(&mut floodmark(&["digest", &table.metadata])), table.digest, "{name} by its metadata file");
         assert_eq!(output(&mut floodmark(&["digest", &table.location])), table.digest, "{name} by its folder");
     }
+}
+
+#[test]
+fn tables_are_found_by_their_name_in_a_catalog() {
+    let tables = tables();
+    let catalog = format!("sqlite:{}/catalog.db", tables.folder.path().display());
+    let by_name = ["digest", "readers.evolved", "--catalog", &catalog, "--catalog-name", "readers"];
+    assert_eq!(output(&mut floodmark(&by_name)), tables.written["evolved"].digest);
 }
 
 #[test]

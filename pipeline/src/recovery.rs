@@ -51,7 +51,7 @@ pub struct SinkState {
 pub enum FoundMark {
     /// No table.
     Absent,
-    Here(Mark),
+    Here(Box<Mark>),
     /// It couldn't be asked, and has left the pipeline file.
     Unreachable(String),
     /// Its history was rolled back to before the mark.
@@ -173,7 +173,7 @@ pub fn plan(observed: &Observed) -> Plan {
     for sink in &observed.sinks {
         match sink_plan(sink, manifest, observed) {
             Ok(plan) => sinks.push(plan),
-            Err(refusal) => refusals.push(refusal),
+            Err(refusal) => refusals.push(*refusal),
         }
     }
     for edit in &observed.edits {
@@ -210,19 +210,19 @@ fn epoch_of(found: &FoundMark) -> Option<Epoch> {
     }
 }
 
-fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) -> Result<SinkPlan, Refusal> {
+fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) -> Result<SinkPlan, Box<Refusal>> {
     let name = sink.name.clone();
     let none = Recorded::default();
     let recorded = sink.recorded.as_ref().unwrap_or(&none);
     match &sink.found {
         FoundMark::NoMark => return Ok(SinkPlan { name, base: recorded.base, holds: 0 }),
-        FoundMark::RolledBack(what) => return Err(Refusal::RolledBack { sink: name, what: what.clone() }),
+        FoundMark::RolledBack(what) => return Err(Box::new(Refusal::RolledBack { sink: name, what: what.clone() })),
         FoundMark::Unreachable(why) => {
             let pending = recorded.epochs.len();
             if pending == 0 || observed.forget.contains(&name) {
                 return Ok(SinkPlan { name, base: recorded.base, holds: pending });
             }
-            return Err(Refusal::RetiredUnreachable { sink: name, why: why.clone(), pending });
+            return Err(Box::new(Refusal::RetiredUnreachable { sink: name, why: why.clone(), pending }));
         }
         FoundMark::Absent | FoundMark::Here(_) => {}
     }
@@ -239,13 +239,13 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
     let newest_known = recorded.epochs.last().copied().or(recorded.base);
     match (base, newest_known) {
         (Some(at), known) if known.is_none_or(|k| at.checkpoint > k.checkpoint) => {
-            Err(Refusal::SinkAhead { sink: name, at, newest: manifest.checkpoint })
+            Err(Box::new(Refusal::SinkAhead { sink: name, at, newest: manifest.checkpoint }))
         }
         (found, _) => {
             let expected = recorded.base.or(newest_known).unwrap_or(manifest.epoch);
             let up_to = recorded.offsets.iter().map(|(p, o)| format!("{p} up to {o}"));
             let offsets = up_to.collect::<Vec<_>>().join(", ");
-            Err(Refusal::SinkBehind { sink: name, expected, found, offsets })
+            Err(Box::new(Refusal::SinkBehind { sink: name, expected, found, offsets }))
         }
     }
 }

@@ -54,7 +54,9 @@ pub enum Input {
     /// A partition has been quiet at the log's end for as long as the pipeline file asks.
     Quiet(PartitionIndex),
     /// Last checkpoint, all commits, then the end. With `drain` all windows fire at it.
-    Stop { drain: bool },
+    Stop {
+        drain: bool,
+    },
     /// A checkpoint under a name.
     Savepoint(String),
 }
@@ -253,6 +255,16 @@ impl Coordinator {
 
     pub fn outbox_bytes(&self) -> u64 {
         self.segment_bytes.values().sum()
+    }
+
+    pub fn sources_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The last checkpoint of a job that stops is durable: only sinks are waited for.
+    pub fn waits_only_for_sinks(&self) -> bool {
+        let begun = self.ending.is_some_and(|e| e.last.is_some());
+        begun && self.aligning.is_none() && self.publishing.is_empty()
     }
 
     fn barrier_if_due(&mut self, now_ms: u64) -> Vec<Effect> {

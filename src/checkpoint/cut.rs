@@ -29,7 +29,9 @@ pub struct NodesAtCut {
 pub enum BrokenCut {
     #[error(transparent)]
     Unaccounted(#[from] Unaccounted),
-    #[error("{node}: workers disagree about its watermark at one cut ({one:?} and {other:?}): this is a bug in floodmark, and the job stops before anything is committed")]
+    #[error(
+        "{node}: workers disagree about its watermark at one cut ({one:?} and {other:?}): this is a bug in floodmark, and the job stops before anything is committed"
+    )]
     Watermarks { node: String, one: Option<EventTime>, other: Option<EventTime> },
 }
 

@@ -134,6 +134,20 @@ impl CheckpointDir {
         }
     }
 
+    pub async fn exists(&self, path: &str) -> Result<bool, DirError> {
+        match self.store.head(&Path::from(path)).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed("looking for", path, error)),
+        }
+    }
+
+    /// The same content under a second name. Objects never change, so a store may share it.
+    pub async fn copy(&self, from: &str, to: &str) -> Result<(), DirError> {
+        let copied = self.store.copy(&Path::from(from), &Path::from(to)).await;
+        copied.map_err(|error| self.failed("copying", from, error))
+    }
+
     pub async fn delete(&self, path: &str) -> Result<(), DirError> {
         match self.store.delete(&Path::from(path)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -172,7 +186,8 @@ impl Segments for CheckpointDir {
             }
             error => SinkError::Away { what: self.location.clone(), why: error.to_string() },
         })?;
-        let damaged = |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
+        let damaged =
+            |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
         let reader = StreamReader::try_new(std::io::Cursor::new(bytes), None).map_err(damaged)?;
         reader.collect::<Result<_, _>>().map_err(damaged)
     }

@@ -159,7 +159,11 @@ impl Manifest {
             max_parallelism: u32::from(self.max_parallelism),
             partitions: self.partitions.iter().map(partition_to).collect(),
             nodes: self.nodes.iter().map(node_to).collect(),
-            state: self.state.iter().map(|files| proto::WorkerState { files: files.iter().map(file_to).collect() }).collect(),
+            state: self
+                .state
+                .iter()
+                .map(|files| proto::WorkerState { files: files.iter().map(file_to).collect() })
+                .collect(),
             state_digest: self.state_digest.to_le_bytes().to_vec(),
             sinks: self.sinks.iter().map(|s| self.sink_to(s)).collect(),
             decisions: self.decisions.iter().map(decision_to).collect(),
@@ -206,11 +210,7 @@ fn from_proto(m: proto::Manifest) -> Result<Manifest, &'static str> {
         created_ms: m.created_ms,
         max_parallelism: u16::try_from(m.max_parallelism).map_err(|_| "max_parallelism")?,
         nodes: m.nodes.into_iter().map(node_from).collect(),
-        state: m
-            .state
-            .into_iter()
-            .map(|w| w.files.into_iter().map(file_from).collect())
-            .collect::<Result<_, _>>()?,
+        state: m.state.into_iter().map(|w| w.files.into_iter().map(file_from).collect()).collect::<Result<_, _>>()?,
         state_digest: u128_from(&m.state_digest)?,
         sinks,
         decisions: m.decisions.into_iter().map(decision_from).collect::<Result<_, _>>()?,
@@ -274,9 +274,7 @@ fn partition_from(p: proto::Partition) -> Result<PartitionRecord, &'static str> 
         bound: Span(0),
         floor: p.floor_ms.map(|ms| Floor { watermark: EventTime(ms), cause }),
     };
-    let slice = |s: proto::Slice| {
-        (s.slice, ReplayFrom { offset: s.offset, watermark: s.watermark_ms.map(EventTime) })
-    };
+    let slice = |s: proto::Slice| (s.slice, ReplayFrom { offset: s.offset, watermark: s.watermark_ms.map(EventTime) });
     Ok(PartitionRecord {
         name: PartitionName { source: p.source, topic: p.topic, partition: p.partition },
         identity: p.identity,
@@ -338,8 +336,7 @@ fn sink_from(s: proto::Sink, partitions: &[PartitionRecord]) -> Result<SinkRecor
 }
 
 fn pending_from(e: proto::PendingEpoch, partitions: &[PartitionRecord]) -> Result<PendingEpoch, &'static str> {
-    let segment =
-        |s: proto::Segment| SegmentRef { path: s.path, offset: s.offset, length: s.length, rows: s.rows };
+    let segment = |s: proto::Segment| SegmentRef { path: s.path, offset: s.offset, length: s.length, rows: s.rows };
     let replay = |r: proto::Replay| {
         let partition = partitions.get(r.partition as usize).ok_or("a replay point's partition")?;
         let from = ReplayFrom { offset: r.offset, watermark: r.watermark_ms.map(EventTime) };

@@ -15,3 +15,4 @@ pub mod manifest;
 pub mod partitions;
 pub mod proto;
 pub mod publish;
+pub mod savepoint;

@@ -57,7 +57,9 @@ impl Publisher {
                     self.remember(&manifest.state);
                     return Ok((manifest, name));
                 }
-                Err(error @ PublishError::Dir(DirError::Taken { .. } | DirError::NotAtomic { .. })) => return Err(error),
+                Err(error @ PublishError::Dir(DirError::Taken { .. } | DirError::NotAtomic { .. })) => {
+                    return Err(error);
+                }
                 Err(error) => complain(&error),
             }
             tokio::time::sleep(pause).await;
@@ -92,7 +94,8 @@ impl Publisher {
     ) -> Result<Vec<StateFileRecord>, PublishError> {
         let mut records = vec![];
         for file in &snapshot.files {
-            let known = self.known.get(&(worker, file.name.clone())).filter(|k| file.immutable && k.length == file.length);
+            let known =
+                self.known.get(&(worker, file.name.clone())).filter(|k| file.immutable && k.length == file.length);
             records.push(match known {
                 Some(known) => known.clone(),
                 None => self.upload(checkpoint, worker, file.clone()).await?,
@@ -110,7 +113,8 @@ impl Publisher {
         let path = state_name(self.incarnation, checkpoint, worker, &file.name);
         let local = file.path.clone();
         let bytes = tokio::fs::read(&local).await;
-        let bytes = bytes.map_err(|source| floodmark_state::StateError::Io { doing: "reading", path: local, source })?;
+        let bytes =
+            bytes.map_err(|source| floodmark_state::StateError::Io { doing: "reading", path: local, source })?;
         let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
         let length = bytes.len() as u64;
         self.dir.create(&path, bytes.into(), "writing state file").await?;

@@ -16,7 +16,7 @@ const HASHES: u64 = 4_000_000;
 
 #[derive(Args, Clone, Debug)]
 pub struct DiffArgs {
-    /// Folder or metadata.json of an Iceberg table, or arrow:FILE
+    /// Folder or metadata.json of an Iceberg table, its name with --catalog or --pipeline, or arrow:FILE
     a: String,
     /// The same, to compare with
     b: String,

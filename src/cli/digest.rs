@@ -11,7 +11,7 @@ use crate::digest::{CompareError, digest, orders_digest};
 
 #[derive(Args, Clone, Debug)]
 pub struct DigestArgs {
-    /// Folder or metadata.json of an Iceberg table
+    /// Folder or metadata.json of an Iceberg table, or its name with --catalog or --pipeline
     #[arg(value_name = "TABLE", required_unless_present = "arrow", conflicts_with = "arrow")]
     table: Option<String>,
     /// An Arrow IPC file or stream that another reader exported, instead of a table

@@ -3,6 +3,8 @@
 //! Doesn't know: how the engine works; a command turns arguments into calls.
 //! Keeps: exit code 0 is success, 2 a file or an argument of the user's that can't be used. Tested: with each command.
 pub mod check;
+pub mod checkpoints;
+pub mod demo;
 pub mod diff;
 pub mod digest;
 pub mod explain;
@@ -10,6 +12,8 @@ pub mod generate;
 pub mod preview;
 mod rows_argument;
 pub mod run;
+pub mod savepoint;
+mod table_argument;
 pub mod units;
 
 use std::future::Future;

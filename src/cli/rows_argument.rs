@@ -5,15 +5,18 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use floodmark_pipeline::digest::Options;
-use iceberg::io::FileIO;
 
 use crate::digest::source::RowSource;
 use crate::digest::{CompareError, orders};
-use crate::table::{At, locate};
+use crate::table::At;
+
+use super::table_argument::CatalogArgs;
 
 /// How rows are read and written down; the same for both commands.
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Read this snapshot id, branch or tag instead of the current state
     #[arg(long, value_name = "ID|REF", value_parser = at)]
     pub snapshot: Option<At>,
@@ -38,12 +41,12 @@ impl RowsArgs {
         Options { without_meta: self.without_meta }
     }
 
-    /// `arrow:FILE` is an Arrow IPC file or stream; anything else a table's folder or its metadata.json.
+    /// `arrow:FILE` is an Arrow IPC file or stream; anything else a table.
     pub async fn source(&self, argument: &str) -> Result<RowSource, CompareError> {
         let source = match argument.strip_prefix("arrow:") {
             Some(file) => RowSource::ArrowFile(PathBuf::from(file)),
             None => {
-                let table = locate::load(argument, FileIO::new_with_fs()).await?;
+                let table = self.catalog.load(argument).await?;
                 RowSource::Table { name: argument.to_owned(), table, at: self.snapshot.clone().unwrap_or(At::Current) }
             }
         };

@@ -1,20 +1,29 @@
 //! `floodmark run FILE`: runs a pipeline until its input ends or it is stopped.
 //!
 //! Exit codes: 0 done or stopped as asked · 1 failed, start it again · 2 the pipeline file or the command line is wrong · 3 refused to start, a person
-//! has to choose · 4 fenced by a newer start, don't restart this one.
+//! has to choose · 4 fenced by a newer start, don't restart this one (docs/OPERATING.md). Tested: tests/run_and_stop.rs.
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 use crate::config;
+use crate::config::model::{Pipeline, SinkConnector};
 use crate::job::{self, Failure, Options, Request};
+use crate::status::show::{Screen, show};
+use crate::status::{Status, serve, summary};
 
 const FAILED: u8 = 1;
 const REFUSED: u8 = 3;
 const FENCED: u8 = 4;
+
+/// How long a job that was told to stop at once may take for it.
+const ABORT_LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -38,6 +47,9 @@ pub struct RunArgs {
     /// Begin this node anew, without what it remembers
     #[arg(long, value_name = "NODE")]
     reset: Vec<String>,
+    /// When stopped, wait so long for the last checkpoint and the sinks; what is not committed then waits for the next start
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
+    stop_within: Duration,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     log: LogForm,
@@ -50,11 +62,12 @@ enum LogForm {
 }
 
 pub fn run(args: RunArgs) -> ExitCode {
-    start_log(args.log);
     let pipeline = match config::load(&args.file) {
         Ok(pipeline) => pipeline,
         Err(diagnostics) => return super::refuse(&diagnostics),
     };
+    let screen = Screen::new(args.log == LogForm::Text && has_terminal(&pipeline));
+    start_log(args.log, screen.clone());
     let options = Options {
         from: args.from,
         drain: args.drain,
@@ -62,6 +75,7 @@ pub fn run(args: RunArgs) -> ExitCode {
         accept_gap: args.accept_gap,
         forget: args.forget,
         reset: args.reset,
+        stop_within: args.stop_within,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -70,23 +84,56 @@ pub fn run(args: RunArgs) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    let (requests, receiver) = unbounded_channel();
-    let ended = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(requests));
-        job::run(pipeline, options, receiver).await
-    });
+    let (status, watched) = watch::channel(Status::starting(&pipeline.plan.pipeline));
+    let ended = runtime.block_on(run_job(pipeline, options, &status, screen.clone()));
     runtime.shutdown_background();
-    report(ended)
+    screen.clear();
+    say_how_it_ended(args.log, &watched.borrow(), &ended);
+    exit_code(&ended)
 }
 
-fn report(ended: Result<(), Failure>) -> ExitCode {
-    let Err(failure) = ended else { return ExitCode::SUCCESS };
-    eprintln!("error: {failure}");
-    ExitCode::from(match failure {
-        Failure::Refused(_) => REFUSED,
-        Failure::Fenced(_) => FENCED,
-        Failure::Failed(_) => FAILED,
-    })
+async fn run_job(
+    pipeline: Pipeline,
+    options: Options,
+    status: &watch::Sender<Status>,
+    screen: Screen,
+) -> Result<(), Failure> {
+    let (requests, receiver) = unbounded_channel();
+    if let Some(address) = pipeline.settings.listen {
+        let listener = serve::bind(address).await.map_err(|error| Failure::Failed(error.to_string()))?;
+        tracing::info!("status at http://{address}/status, /metrics, /healthz");
+        tokio::spawn(serve::serve(listener, status.subscribe(), requests.clone()));
+    }
+    tokio::spawn(show(status.subscribe(), screen));
+    tokio::spawn(listen_for_signals(requests));
+    job::run(pipeline, options, receiver, status).await
+}
+
+/// A live line has a terminal to itself: rows on the same one would tear it.
+fn has_terminal(pipeline: &Pipeline) -> bool {
+    let prints_rows = pipeline.sinks.values().any(|s| matches!(s.connector, SinkConnector::Stdout));
+    std::io::stderr().is_terminal() && !(prints_rows && std::io::stdout().is_terminal())
+}
+
+fn say_how_it_ended(form: LogForm, status: &Status, ended: &Result<(), Failure>) {
+    match (form, ended) {
+        (LogForm::Json, Ok(())) => tracing::info!(status = serde_json::to_string(status).ok(), "ended"),
+        (LogForm::Json, Err(failure)) => tracing::error!("{failure}"),
+        (LogForm::Text, ended) => {
+            summary::text(status).into_iter().for_each(|text| eprintln!("{text}"));
+            ended.as_ref().err().into_iter().for_each(|failure| eprintln!("error: {failure}"));
+        }
+    }
+}
+
+fn exit_code(ended: &Result<(), Failure>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(_)) => ExitCode::from(super::EXIT_USAGE),
+        Err(Failure::Refused(_)) => ExitCode::from(REFUSED),
+        Err(Failure::Fenced(_)) => ExitCode::from(FENCED),
+        Err(Failure::Failed(_)) => ExitCode::from(FAILED),
+    }
 }
 
 /// The first SIGINT or SIGTERM asks for a graceful stop, the second for an immediate one.
@@ -105,13 +152,16 @@ async fn listen_for_signals(requests: UnboundedSender<Request>) {
             return;
         }
     }
+    tokio::time::sleep(ABORT_LIMIT).await;
+    eprintln!("error: stopped at once, as asked, in the middle of something");
+    std::process::exit(i32::from(FAILED));
 }
 
-fn start_log(form: LogForm) {
+fn start_log(form: LogForm, screen: Screen) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "floodmark=info".into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || screen.writer()).with_target(false);
     match form {
-        LogForm::Text => log.init(),
+        LogForm::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogForm::Json => log.json().init(),
     }
 }

@@ -1,11 +1,11 @@
 //! When a sink's epochs are committed. A state machine: inputs in, effects out, no I/O.
 //!
 //! Epochs that wait are folded into one commit. An epoch without rows needs none: it counts as done once all before it are, and its mark travels with
-//! the next commit, or alone when the last mark is old and at the end.
+//! the next commit, or alone when the last mark is old and at the end. A savepoint's epoch is the last of its commit, so that the sink has a state to tag.
 //! Doesn't know: what a sink is. Keeps: one commit at a time; epochs in order; `base` is what the sink's mark says.
 use std::collections::VecDeque;
 
-use floodmark_pipeline::ids::{Epoch, Incarnation};
+use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation};
 use floodmark_pipeline::mark::Mark;
 
 use crate::sink::{Outcome, PendingEpoch, SinkError};
@@ -19,16 +19,38 @@ pub enum Input {
     Epoch(PendingEpoch),
     /// No epoch will follow soon: commit what there is now, with or without rows.
     Flush,
+    /// Tag the state as of this savepoint. Comes before any epoch that follows it.
+    Tag(Tag),
     Done(Result<Outcome, SinkError>),
+    Tagged(Result<(), SinkError>),
+}
+
+/// A savepoint's name and its checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    pub name: String,
+    pub checkpoint: CheckpointId,
 }
 
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    Commit { base: Option<Epoch>, epochs: Vec<PendingEpoch>, even_if_empty: bool },
+    Commit {
+        base: Option<Epoch>,
+        epochs: Vec<PendingEpoch>,
+        even_if_empty: bool,
+    },
+    Tag(Tag),
+    /// The tag stands, or why it never will.
+    Tagged(Result<(), String>),
     /// The sink's mark names this epoch now.
-    Committed { epoch: Epoch, mark: Box<Mark> },
+    Committed {
+        epoch: Epoch,
+        mark: Box<Mark>,
+    },
     /// The sink can't be reached; it is tried again.
-    Away { why: String },
+    Away {
+        why: String,
+    },
     Stop(StopReason),
 }
 
@@ -37,7 +59,9 @@ pub enum Effect {
 pub enum StopReason {
     #[error("fenced: incarnation {} owns the sink now; this process is the old one, don't restart it", by.number)]
     Fenced { by: Incarnation },
-    #[error("the table changed under us: it holds checkpoint {found}, and the next commit follows {expected}; restart to see what to do")]
+    #[error(
+        "the table changed under us: it holds checkpoint {found}, and the next commit follows {expected}; restart to see what to do"
+    )]
     Foreign { found: String, expected: String },
     #[error("{0}")]
     Sink(String),
@@ -54,17 +78,15 @@ pub struct Committer {
     /// `None`: not since the start, so what waits is due at once.
     last_commit_ms: Option<u64>,
     flush: bool,
+    tag: Option<Tag>,
+    /// The sink is being told of `tag`.
+    tagging: bool,
     retry_at_ms: u64,
     pause_ms: u64,
 }
 
 impl Committer {
-    pub fn new(
-        base: Option<Epoch>,
-        waiting: VecDeque<PendingEpoch>,
-        interval_ms: u64,
-        mark_interval_ms: u64,
-    ) -> Self {
+    pub fn new(base: Option<Epoch>, waiting: VecDeque<PendingEpoch>, interval_ms: u64, mark_interval_ms: u64) -> Self {
         Self {
             base,
             waiting,
@@ -73,6 +95,8 @@ impl Committer {
             mark_interval_ms,
             last_commit_ms: None,
             flush: false,
+            tag: None,
+            tagging: false,
             retry_at_ms: 0,
             pause_ms: RETRY_MS.0,
         }
@@ -84,14 +108,31 @@ impl Committer {
             Input::Tick => {}
             Input::Epoch(epoch) => self.waiting.push_back(epoch),
             Input::Flush => self.flush = true,
+            Input::Tag(tag) => self.tag = Some(tag),
             Input::Done(result) => effects.extend(self.done(now_ms, result)),
+            Input::Tagged(result) => effects.extend(self.tagged(now_ms, result)),
         }
-        effects.extend(self.commit_if_due(now_ms));
+        effects.extend(self.next(now_ms));
         effects
     }
 
+    /// What a tag names is committed first, by itself, and then tagged.
+    fn next(&mut self, now_ms: u64) -> Option<Effect> {
+        if self.in_flight > 0 || self.tagging || now_ms < self.retry_at_ms {
+            return None;
+        }
+        let Some(tag) = self.tag.clone() else { return self.commit_if_due(now_ms) };
+        match self.waiting.iter().take_while(|e| e.epoch.checkpoint <= tag.checkpoint).count() {
+            0 => {
+                self.tagging = true;
+                Some(Effect::Tag(tag))
+            }
+            epochs => Some(self.commit(epochs, true)),
+        }
+    }
+
     fn commit_if_due(&mut self, now_ms: u64) -> Option<Effect> {
-        if self.in_flight > 0 || self.waiting.is_empty() || now_ms < self.retry_at_ms {
+        if self.waiting.is_empty() {
             return None;
         }
         let older_than = |ms: u64| self.last_commit_ms.is_none_or(|at| now_ms.saturating_sub(at) >= ms);
@@ -100,9 +141,13 @@ impl Committer {
         if !(rows && older_than(self.interval_ms) || mark_only) {
             return None;
         }
-        self.in_flight = self.waiting.len();
-        let epochs = self.waiting.iter().cloned().collect();
-        Some(Effect::Commit { base: self.base, epochs, even_if_empty: mark_only })
+        Some(self.commit(self.waiting.len(), mark_only))
+    }
+
+    fn commit(&mut self, epochs: usize, even_if_empty: bool) -> Effect {
+        self.in_flight = epochs;
+        let epochs = self.waiting.iter().take(epochs).cloned().collect();
+        Effect::Commit { base: self.base, epochs, even_if_empty }
     }
 
     /// Offsets differ between the first and the last waiting epoch.
@@ -129,13 +174,26 @@ impl Committer {
                 let (found, expected) = (name(mark.epoch), name(self.base));
                 Some(Effect::Stop(StopReason::Foreign { found, expected }))
             }
-            Err(SinkError::Away { what, why }) => {
-                self.retry_at_ms = now_ms + self.pause_ms;
-                self.pause_ms = (self.pause_ms * 2).min(RETRY_MS.1);
-                Some(Effect::Away { why: format!("{what}: {why}") })
-            }
+            Err(SinkError::Away { what, why }) => Some(self.away(now_ms, &what, &why)),
             Err(other) => Some(Effect::Stop(StopReason::Sink(other.to_string()))),
         }
+    }
+
+    /// A tag that can't be set costs the savepoint its tag, and the job nothing.
+    fn tagged(&mut self, now_ms: u64, result: Result<(), SinkError>) -> Option<Effect> {
+        self.tagging = false;
+        if let Err(SinkError::Away { what, why }) = &result {
+            return Some(self.away(now_ms, what, why));
+        }
+        self.tag = None;
+        self.pause_ms = RETRY_MS.0;
+        Some(Effect::Tagged(result.map_err(|error| error.to_string())))
+    }
+
+    fn away(&mut self, now_ms: u64, what: &str, why: &str) -> Effect {
+        self.retry_at_ms = now_ms + self.pause_ms;
+        self.pause_ms = (self.pause_ms * 2).min(RETRY_MS.1);
+        Effect::Away { why: format!("{what}: {why}") }
     }
 }
 
@@ -226,6 +284,23 @@ mod tests {
         committer.step(1_020, Input::Epoch(epoch(2, 5)));
         assert_eq!(commit(&committer.step(1_209, Input::Tick)), None);
         assert_eq!(commit(&committer.step(1_210, Input::Tick)), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn a_savepoint_ends_its_commit_and_is_tagged_before_any_later_one() {
+        let mut committer = committer();
+        committer.step(0, Input::Epoch(epoch(1, 5)));
+        committer.step(10, Input::Epoch(epoch(2, 0)));
+        let tag = Tag { name: "before".into(), checkpoint: CheckpointId(2) };
+        assert_eq!(commit(&committer.step(20, Input::Tag(tag.clone()))), Some(vec![1, 2]), "at once");
+        assert_eq!(commit(&committer.step(30, Input::Epoch(epoch(3, 5)))), None);
+        assert!(committer.step(40, applied(2)).contains(&Effect::Tag(tag.clone())));
+        let away = SinkError::Away { what: "catalog".into(), why: "refused".into() };
+        committer.step(50, Input::Tagged(Err(away)));
+        assert_eq!(committer.step(250, Input::Tick), [Effect::Tag(tag)], "tried again");
+        let effects = committer.step(2_000, Input::Tagged(Ok(())));
+        assert_eq!(effects[0], Effect::Tagged(Ok(())));
+        assert_eq!(commit(&effects), Some(vec![3]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use floodmark_pipeline::ids::{Epoch, NodeId};
 use floodmark_pipeline::mark::Mark;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::committer::{Committer, Effect, Input, StopReason};
+use super::committer::{Committer, Effect, Input, StopReason, Tag};
 use crate::sink::Sink;
 
 /// How often a committer looks at the time.
@@ -17,6 +17,7 @@ const TICK: Duration = Duration::from_millis(20);
 pub enum ToCommitter {
     Epoch(crate::sink::PendingEpoch),
     Flush,
+    Tag(Tag),
 }
 
 /// What it tells.
@@ -24,6 +25,7 @@ pub enum ToCommitter {
 pub enum FromCommitter {
     Committed { sink: NodeId, epoch: Epoch, mark: Box<Mark> },
     Away { sink: NodeId, why: String },
+    Tagged { sink: NodeId, result: Result<(), String> },
     Stopped { sink: NodeId, reason: StopReason },
 }
 
@@ -43,6 +45,7 @@ pub async fn run(
             received = inputs.recv() => match received {
                 Some(ToCommitter::Epoch(epoch)) => Input::Epoch(epoch),
                 Some(ToCommitter::Flush) => Input::Flush,
+                Some(ToCommitter::Tag(tag)) => Input::Tag(tag),
                 None => return,
             },
             _ = tick.tick() => Input::Tick,
@@ -55,6 +58,12 @@ pub async fn run(
                     effects.extend(committer.step(now_ms(), Input::Done(done)));
                     continue;
                 }
+                Effect::Tag(tag) => {
+                    let done = sink.tag(&tag.name, tag.checkpoint).await;
+                    effects.extend(committer.step(now_ms(), Input::Tagged(done)));
+                    continue;
+                }
+                Effect::Tagged(result) => FromCommitter::Tagged { sink: id, result },
                 Effect::Committed { epoch, mark } => FromCommitter::Committed { sink: id, epoch, mark },
                 Effect::Away { why } => FromCommitter::Away { sink: id, why },
                 Effect::Stop(reason) => {

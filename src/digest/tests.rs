@@ -1,3 +1,4 @@
+//! Digests and differences of whole sources, from Arrow files.
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;

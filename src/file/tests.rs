@@ -1,3 +1,4 @@
+//! Files as a log: offsets, ends, going on after a restart, files that were changed.
 use std::fs;
 use std::io::Write;
 use std::path::Path;

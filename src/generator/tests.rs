@@ -1,3 +1,4 @@
+//! The generator as a log: its records are the workload's, its positions are offsets, its dials are checked.
 use std::collections::BTreeMap;
 
 use floodmark_pipeline::ids::PartitionIndex;

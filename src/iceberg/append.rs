@@ -69,7 +69,7 @@ impl Append<'_> {
             ..found.clone()
         };
         let added = self.parts.added();
-        Ok(Next::Make(Change { snapshot_id: last.commit_id, added, mark, previous: found.epoch, delta }))
+        Ok(Next::Make(Box::new(Change { snapshot_id: last.commit_id, added, mark, previous: found.epoch, delta })))
     }
 
     /// A table may be altered while we run.

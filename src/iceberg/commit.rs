@@ -64,7 +64,7 @@ impl Table {
 
 /// What to do on a base.
 pub enum Next<E> {
-    Make(Change),
+    Make(Box<Change>),
     End(E),
 }
 

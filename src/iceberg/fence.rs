@@ -48,13 +48,13 @@ impl Intent for Fence<'_> {
             OnFence::Ours => Next::End(Opened::Here(found)),
             OnFence::ClaimAgain => Next::End(Opened::ClaimAgain),
             OnFence::Fenced { by } => Next::End(Opened::Fenced { by }),
-            OnFence::Put => Next::Make(Change {
+            OnFence::Put => Next::Make(Box::new(Change {
                 snapshot_id: self.snapshot_id(),
                 added: vec![],
                 previous: found.epoch,
                 mark: Mark { fence: Some(self.ours), ..found },
                 delta: RunningDigest::default(),
-            }),
+            })),
         })
     }
 

@@ -1,3 +1,4 @@
+//! Partition values and the order of rows, times before 1970 too.
 use arrow_array::{BinaryArray, Decimal128Array, Int64Array, LargeBinaryArray, StringArray, TimestampMicrosecondArray};
 use iceberg::arrow::schema_to_arrow_schema;
 use iceberg::spec::{NestedField, PrimitiveType, SortField, UnboundPartitionSpec};

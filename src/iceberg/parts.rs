@@ -131,7 +131,7 @@ impl Parts {
         let mut bytes = 0;
         for segment in epochs.iter().flat_map(|epoch| &epoch.segments) {
             for batch in self.segments.read(segment).await? {
-                delta = delta.plus((self.digest)(&batch));
+                delta = delta.plus((self.digest)(&batch)?);
                 bytes += batch.get_array_memory_size();
                 piece.push(batch);
                 if bytes >= PIECE_BYTES {

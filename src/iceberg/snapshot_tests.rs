@@ -1,3 +1,4 @@
+//! Snapshots and the requests that put them on `main`.
 use iceberg::TableCreation;
 use iceberg::spec::{Schema, TableMetadataBuilder};
 

@@ -1,3 +1,4 @@
+//! Tables made from a pipeline file, and tables that don't fit one.
 use std::collections::BTreeMap;
 use std::time::Duration;
 

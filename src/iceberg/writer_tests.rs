@@ -1,3 +1,4 @@
+//! Data files: partitions, counts, bounds, rolling, and what is left of abandoned ones.
 use std::collections::HashMap;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};

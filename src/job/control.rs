@@ -2,8 +2,11 @@
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
 
-use super::effects::{Collector, End, FromPublisher, Hands, publish_all};
+use super::board::Board;
+use super::effects::{Collector, FromPublisher, Hands, publish_all};
+use super::savepoints::Savepoints;
 use super::start::{StartError, Started};
 use super::watch::{Seen, Watch};
 use super::workers::Crew;
@@ -12,19 +15,16 @@ use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Terms};
 use crate::checkpoint::publish::Publisher;
 use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
-use crate::config::model::Pipeline;
+use crate::config::model::{Pipeline, SourceConnector};
+use crate::config::value::show_duration;
 use crate::runtime::part::FromWorker;
 use crate::source::names::PartitionNames;
+use crate::status::{Phase, Status};
 
 /// How often the coordinator is asked whether something is due.
 const TICK: Duration = Duration::from_millis(5);
-
-pub struct Control<'a> {
-    pipeline: &'a Pipeline,
-    drain: bool,
-    started: Started,
-    clock: Instant,
-}
+/// How often the status is made anew.
+const STATUS_MS: u64 = 200;
 
 /// Everything that can happen to a running job.
 enum Event {
@@ -36,107 +36,224 @@ enum Event {
     Request(Request),
 }
 
-impl<'a> Control<'a> {
-    pub fn new(pipeline: &'a Pipeline, options: &Options, started: Started, clock: Instant) -> Self {
-        Self { pipeline, drain: options.drain, started, clock }
-    }
+pub async fn run(
+    pipeline: &Pipeline,
+    options: &Options,
+    mut started: Started,
+    clock: Instant,
+    mut requests: UnboundedReceiver<Request>,
+    status: &watch::Sender<Status>,
+) -> Result<(), Failure> {
+    let (worker_reports, mut from_workers) = unbounded_channel();
+    let (publications, to_publisher) = unbounded_channel();
+    let (published, mut from_publisher) = unbounded_channel();
+    let (commit_reports, mut from_committers) = unbounded_channel();
 
-    pub async fn run(self, mut requests: UnboundedReceiver<Request>) -> Result<(), Failure> {
-        let Self { pipeline, drain, mut started, clock } = self;
-        let (worker_reports, mut from_workers) = unbounded_channel();
-        let (publications, to_publisher) = unbounded_channel();
-        let (published, mut from_publisher) = unbounded_channel();
-        let (commit_reports, mut from_committers) = unbounded_channel();
+    let names = PartitionNames::new(started.beginning.partitions.names());
+    let crew = Crew {
+        pipeline,
+        dir: &started.dir,
+        incarnation: started.incarnation,
+        restored: started.restored.as_ref(),
+        logs: &started.logs,
+        names: names.clone(),
+    };
+    let workers = crew.start(&worker_reports).await?;
+    let restored = started.restored.as_ref().map_or(vec![], |n| n.manifest.state.clone());
+    let same_workers = restored.len() == usize::from(pipeline.settings.workers);
+    let mut collector = Collector::new(&started, pipeline.settings.retain);
+    let publisher =
+        Publisher::new(started.dir.clone(), started.incarnation, if same_workers { &restored } else { &[] });
 
-        let names = PartitionNames::new(started.beginning.partitions.names());
-        let crew = Crew {
-            pipeline,
-            dir: &started.dir,
-            incarnation: started.incarnation,
-            restored: started.restored.as_ref(),
-            logs: &started.logs,
-            names: names.clone(),
-        };
-        let workers = crew.start(&worker_reports).await?;
-        let restored = started.restored.as_ref().map_or(vec![], |n| n.manifest.state.clone());
-        let same_workers = restored.len() == usize::from(pipeline.settings.workers);
-        let mut collector = Collector::new(&started, pipeline.settings.retain);
-        let publisher =
-            Publisher::new(started.dir.clone(), started.incarnation, if same_workers { &restored } else { &[] });
+    let sinks = std::mem::take(&mut started.sinks);
+    let terms = terms(pipeline, &started);
+    let mut coordinator = Coordinator::new(terms.clone(), started.beginning, now(clock));
+    let mut first = coordinator.first_manifest(super::now_ms());
+    first.state = restored;
+    let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
+    let first_id = first.checkpoint;
+    collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
+    let is_kafka =
+        |id: &floodmark_pipeline::ids::NodeId| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
+    let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
+    let publishing = tokio::spawn(publish_all(publisher, collector, kafka, to_publisher, published));
 
-        let sinks = std::mem::take(&mut started.sinks);
-        let terms = terms(pipeline, &started);
-        let mut coordinator = Coordinator::new(terms, started.beginning, now(clock));
-        let mut first = coordinator.first_manifest(super::now_ms());
-        first.state = restored;
-        let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
-        collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
-        let publishing = tokio::spawn(publish_all(publisher, collector, to_publisher, published));
-
-        let mut hands = Hands::new(workers, publications, names);
-        hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
-        let mut watch = Watch::start(pipeline, &started.logs);
-        let mut tick = tokio::time::interval(TICK);
-        let mut effects = coordinator.begin();
-        let end = loop {
-            if let Some(end) = effects.into_iter().find_map(|e| hands.apply(e)) {
-                break end;
-            }
-            let event = tokio::select! {
-                biased;
-                Some(report) = from_workers.recv() => Event::Worker(report),
-                Some(report) = from_publisher.recv() => Event::Publisher(report),
-                Some(report) = from_committers.recv() => Event::Committer(report),
-                Some(request) = requests.recv() => Event::Request(request),
-                Some(seen) = watch.next() => Event::Watch(seen),
-                _ = tick.tick() => Event::Tick,
-            };
-            effects = match input(event, drain, &mut coordinator, &mut watch, now(clock)) {
-                Ok(effects) => effects,
-                Err(failure) => {
-                    hands.stop();
-                    publishing.abort();
-                    return Err(failure);
-                }
-            };
-        };
-        hands.stop();
-        publishing.abort();
-        match end {
-            End::Finished => Ok(()),
-            End::Failed(why) => Err(Failure::Failed(why)),
+    let mut hands = Hands::new(workers, publications, names);
+    hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
+    let watch = Watch::start(pipeline, &started.logs);
+    let mut board = Board::new(pipeline, &terms, &coordinator, now(clock));
+    board.published(first_id, now(clock));
+    let mut effects = coordinator.begin();
+    let savepoints = Savepoints::default();
+    let mut running = Running {
+        options,
+        clock,
+        coordinator,
+        watch,
+        hands,
+        board,
+        savepoints,
+        status,
+        stop_asked_ms: None,
+        status_at_ms: 0,
+    };
+    let mut tick = tokio::time::interval(TICK);
+    let end = loop {
+        if let Some(end) = running.carry_out(effects) {
+            break end;
         }
+        let event = tokio::select! {
+            biased;
+            Some(report) = from_workers.recv() => Event::Worker(report),
+            Some(report) = from_publisher.recv() => Event::Publisher(report),
+            Some(report) = from_committers.recv() => Event::Committer(report),
+            Some(request) = requests.recv() => Event::Request(request),
+            Some(seen) = running.watch.next() => Event::Watch(seen),
+            _ = tick.tick() => Event::Tick,
+        };
+        effects = match running.take(event) {
+            Ok(effects) => effects,
+            Err(failure) => break Err(failure),
+        };
+    };
+    running.board.phase(Phase::Ended);
+    running.show();
+    running.hands.stop();
+    publishing.abort();
+    match end {
+        // What fails because a newer start has swept up behind us isn't tried again.
+        Err(Failure::Failed(why)) => match started.dir.newest_claim().await {
+            Ok(newest) if newest > started.incarnation.number => Err(Failure::Fenced(super::fenced(newest))),
+            _ => Err(Failure::Failed(why)),
+        },
+        end => end,
     }
 }
 
-fn input(
-    event: Event,
-    drain: bool,
-    coordinator: &mut Coordinator,
-    watch: &mut Watch,
-    now_ms: u64,
-) -> Result<Vec<Effect>, Failure> {
-    let input = match event {
-        Event::Tick => Input::Tick,
-        Event::Worker(report) => Input::Worker(report),
-        Event::Publisher(FromPublisher::Published { id, name }) => Input::Published(id, name),
-        Event::Publisher(FromPublisher::Fenced { by }) => return Err(Failure::Fenced(super::fenced(by))),
-        Event::Publisher(FromPublisher::Failed(why)) => return Err(Failure::Failed(why)),
-        Event::Committer(FromCommitter::Committed { sink, epoch, .. }) => Input::Committed(sink, epoch),
-        Event::Committer(FromCommitter::Away { why, .. }) => {
-            tracing::warn!("a sink is away, its rows wait in the outbox: {why}");
-            Input::Tick
+/// The job between two events.
+struct Running<'a> {
+    options: &'a Options,
+    clock: Instant,
+    coordinator: Coordinator,
+    watch: Watch,
+    hands: Hands,
+    board: Board,
+    savepoints: Savepoints,
+    status: &'a watch::Sender<Status>,
+    stop_asked_ms: Option<u64>,
+    /// When the status is due again.
+    status_at_ms: u64,
+}
+
+impl Running<'_> {
+    /// Returns how the run ends, if it does.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Option<Result<(), Failure>> {
+        effects.into_iter().find_map(|effect| {
+            self.board.saw(&effect, &self.coordinator, now(self.clock));
+            self.hands.apply(effect)
+        })
+    }
+
+    fn take(&mut self, event: Event) -> Result<Vec<Effect>, Failure> {
+        let now_ms = now(self.clock);
+        let input = match event {
+            Event::Tick => return self.tick(now_ms),
+            Event::Worker(report) => Input::Worker(report),
+            Event::Publisher(report) => return self.publisher(report, now_ms),
+            Event::Committer(report) => return self.committer(report, now_ms),
+            Event::Request(Request::Stop) => {
+                self.stop_asked_ms = Some(now_ms);
+                self.board.phase(Phase::Stopping);
+                tracing::info!("stopping: the last checkpoint, then all commits");
+                Input::Stop { drain: self.options.drain }
+            }
+            Event::Request(Request::Savepoint(asked)) => match self.savepoints.ask(asked) {
+                Some(name) => Input::Savepoint(name),
+                None => return Ok(vec![]),
+            },
+            Event::Request(Request::Abort) => return Err(super::aborted()),
+            Event::Watch(seen) => {
+                let inputs = self.watch.judge(seen, self.coordinator.partitions(), now_ms).map_err(Failure::Failed)?;
+                return Ok(inputs.into_iter().flat_map(|i| self.coordinator.step(now_ms, i)).collect());
+            }
+        };
+        Ok(self.coordinator.step(now_ms, input))
+    }
+
+    fn tick(&mut self, now_ms: u64) -> Result<Vec<Effect>, Failure> {
+        if now_ms >= self.status_at_ms {
+            self.status_at_ms = now_ms + STATUS_MS;
+            self.show();
         }
-        Event::Committer(FromCommitter::Stopped { reason, .. }) => return Err(stopped(reason)),
-        Event::Request(Request::Stop) => Input::Stop { drain },
-        Event::Request(Request::Savepoint(name)) => Input::Savepoint(name),
-        Event::Request(Request::Abort) => return Err(Failure::Failed("stopped at once, as asked".into())),
-        Event::Watch(seen) => {
-            let inputs = watch.judge(seen, coordinator.partitions(), now_ms).map_err(Failure::Failed)?;
-            return Ok(inputs.into_iter().flat_map(|i| coordinator.step(now_ms, i)).collect());
+        let limit_ms = self.options.stop_within.as_millis() as u64;
+        if self.stop_asked_ms.is_some_and(|asked| now_ms >= asked + limit_ms) {
+            return self.out_of_time();
         }
-    };
-    Ok(coordinator.step(now_ms, input))
+        Ok(self.coordinator.step(now_ms, Input::Tick))
+    }
+
+    fn publisher(&mut self, report: FromPublisher, now_ms: u64) -> Result<Vec<Effect>, Failure> {
+        match report {
+            FromPublisher::Published { id, name } => {
+                self.board.published(id, now_ms);
+                Ok(self.coordinator.step(now_ms, Input::Published(id, name)))
+            }
+            FromPublisher::Savepoint { id, result } => {
+                let sinks = self.coordinator.sinks().keys().copied();
+                if let Some(tag) = self.savepoints.written(id, result, sinks) {
+                    self.hands.tag(&tag);
+                }
+                Ok(vec![])
+            }
+            FromPublisher::Fenced { by } => Err(Failure::Fenced(super::fenced(by))),
+            FromPublisher::Failed(why) => Err(Failure::Failed(why)),
+        }
+    }
+
+    fn committer(&mut self, report: FromCommitter, now_ms: u64) -> Result<Vec<Effect>, Failure> {
+        match report {
+            FromCommitter::Committed { sink, epoch, mark } => {
+                self.board.committed(sink, &mark, now_ms);
+                Ok(self.coordinator.step(now_ms, Input::Committed(sink, epoch)))
+            }
+            FromCommitter::Tagged { sink, result } => {
+                self.board.reached(sink);
+                self.savepoints.tagged(sink, result);
+                Ok(vec![])
+            }
+            FromCommitter::Away { sink, why } => {
+                if self.board.away(sink, &why) {
+                    tracing::warn!("a sink is away, its rows wait in the outbox: {why}");
+                }
+                Ok(vec![])
+            }
+            FromCommitter::Stopped { reason, .. } => Err(stopped(reason)),
+        }
+    }
+
+    /// A stop doesn't wait for ever: once the last checkpoint is durable, what sinks haven't taken is as safe in the outbox.
+    fn out_of_time(&self) -> Result<Vec<Effect>, Failure> {
+        let limit = show_duration(self.options.stop_within);
+        if !self.coordinator.waits_only_for_sinks() {
+            let why = format!(
+                "the last checkpoint was not durable {limit} after the stop: the next start goes on from the one before"
+            );
+            return Err(Failure::Failed(why));
+        }
+        for sink in self.status.borrow().sinks.iter().filter(|s| s.waiting_epochs > 0) {
+            tracing::warn!(
+                sink = sink.name,
+                rows = sink.waiting_rows,
+                "not committed {limit} after the stop: these rows stay in the outbox, and the next start commits them"
+            );
+        }
+        Ok(vec![Effect::Finished])
+    }
+
+    fn show(&mut self) {
+        let status = self.board.status(now(self.clock), super::now_ms(), &self.coordinator, &self.watch);
+        self.status.send_replace(status);
+    }
 }
 
 fn stopped(reason: StopReason) -> Failure {
@@ -149,10 +266,13 @@ fn stopped(reason: StopReason) -> Failure {
 fn terms(pipeline: &Pipeline, started: &Started) -> Terms {
     let settings = &pipeline.settings;
     let named = [
+        ("checkpoint.dir", settings.checkpoint_dir.to_string()),
         ("checkpoint.interval_ms", settings.checkpoint_interval.as_millis().to_string()),
+        ("checkpoint.retain", settings.retain.to_string()),
         ("state", format!("{:?}", settings.state).to_lowercase()),
         ("memory_bytes", settings.memory_bytes.to_string()),
         ("workers", settings.workers.to_string()),
+        ("max_parallelism", pipeline.plan.max_parallelism.to_string()),
         ("batch_rows", settings.batch_rows.to_string()),
         ("queue_batches", settings.queue_batches.to_string()),
         ("outbox_bytes", settings.outbox_bytes.to_string()),

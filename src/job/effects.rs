@@ -1,33 +1,44 @@
 //! Carries out what the coordinator decides: commands to workers, manifests to the publisher, epochs to committers.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use floodmark_pipeline::ids::{CheckpointId, NodeId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use super::Failure;
 use super::look::Named;
 use super::start::Started;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
 use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
 use crate::checkpoint::dir::{CheckpointDir, DirError};
+use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
-use crate::commit::committer::Committer;
+use crate::checkpoint::savepoint;
+use crate::commit::committer::{Committer, Tag};
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
 use crate::config::model::{Pipeline, SinkConnector};
+use crate::source::check::check;
 use crate::source::names::PartitionNames;
+use crate::source::{Log, SourceError};
 
 /// What the publisher tells.
 #[derive(Debug)]
 pub enum FromPublisher {
+    /// A newer start has claimed this number: what lies in the directory is no longer ours to change.
+    Fenced {
+        by: u64,
+    },
     Published {
         id: CheckpointId,
         name: String,
     },
-    /// A newer start has claimed this number: what lies in the directory is no longer ours to change.
-    Fenced {
-        by: u64,
+    /// A savepoint's files are durable in this folder, or why not.
+    Savepoint {
+        id: CheckpointId,
+        result: Result<String, String>,
     },
     Failed(String),
 }
@@ -39,12 +50,6 @@ pub struct Hands {
     committers: BTreeMap<NodeId, UnboundedSender<ToCommitter>>,
     names: PartitionNames,
     tasks: Vec<JoinHandle<()>>,
-}
-
-/// How an effect ends a run.
-pub enum End {
-    Finished,
-    Failed(String),
 }
 
 impl Hands {
@@ -77,7 +82,8 @@ impl Hands {
         }
     }
 
-    pub fn apply(&self, effect: Effect) -> Option<End> {
+    /// Returns how the run ends, if this is its end.
+    pub fn apply(&self, effect: Effect) -> Option<Result<(), Failure>> {
         match effect {
             Effect::Names(names) => self.names.set(names),
             Effect::Worker(worker, command) => self.workers[usize::from(worker.0)].send(command),
@@ -86,10 +92,15 @@ impl Hands {
             Effect::Publish(publication) => drop(self.publications.send(*publication)),
             Effect::Epoch(sink, epoch) => drop(self.committers[&sink].send(ToCommitter::Epoch(epoch))),
             Effect::CommitNow => self.committers.values().for_each(|c| drop(c.send(ToCommitter::Flush))),
-            Effect::Finished => return Some(End::Finished),
-            Effect::Failed(error) => return Some(End::Failed(error.to_string())),
+            Effect::Finished => return Some(Ok(())),
+            Effect::Failed(error) => return Some(Err(Failure::Failed(error.to_string()))),
         }
         None
+    }
+
+    /// Has the savepoint's state tagged in every sink.
+    pub fn tag(&self, tag: &Tag) {
+        self.committers.values().for_each(|c| drop(c.send(ToCommitter::Tag(tag.clone()))));
     }
 
     /// Ends all tasks; what they had under way is decided at the next start.
@@ -103,11 +114,18 @@ impl Hands {
 pub async fn publish_all(
     mut publisher: Publisher,
     mut collector: Collector,
+    kafka: Vec<Arc<dyn Log>>,
     mut publications: UnboundedReceiver<Publication>,
     reports: UnboundedSender<FromPublisher>,
 ) {
     while let Some(publication) = publications.recv().await {
         let (id, oldest_waiting) = (publication.manifest.checkpoint, publication.oldest_waiting);
+        if let Err(other_log) = same_logs(&kafka, &publication.manifest).await {
+            // The job is over; whoever isn't there to hear it knows.
+            let _ = reports.send(FromPublisher::Failed(other_log.to_string()));
+            return;
+        }
+        let savepoint = publication.savepoint.clone();
         let mut complain = |error: &crate::checkpoint::publish::PublishError| {
             tracing::warn!(checkpoint = id.0, "not durable yet, trying again: {error}");
         };
@@ -124,12 +142,35 @@ pub async fn publish_all(
         if reports.send(report).is_err() {
             return;
         }
+        if let Some(name) = savepoint {
+            // Before anything is collected: what it copies must be there.
+            let result = collector.save(&name, id).await;
+            let _ = reports.send(FromPublisher::Savepoint { id, result });
+        }
         match newer {
             Ok(None) => collector.collect(oldest_waiting).await,
             Ok(Some(_)) => return,
             Err(error) => tracing::warn!("old checkpoints not removed: {error}"),
         }
     }
+}
+
+/// Between a cut and its manifest: is the topic still the one that was read? An id never comes back, so if it is right now, every record before the
+/// cut was of that topic. A broker that can't be asked says nothing; the next cut or start asks again.
+async fn same_logs(kafka: &[Arc<dyn Log>], manifest: &Manifest) -> Result<(), SourceError> {
+    for log in kafka {
+        let infos = match log.partitions().await {
+            Ok(infos) => infos,
+            Err(SourceError::Away(..)) => continue,
+            Err(error) => return Err(error),
+        };
+        for info in infos {
+            if let Some(record) = manifest.partitions.iter().find(|p| p.name == info.name) {
+                check(record.position.offset, &record.identity, &info)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Retention, as the publisher runs it.
@@ -144,12 +185,20 @@ pub struct Collector {
 impl Collector {
     pub fn new(started: &Started, retain: usize) -> Self {
         let of = |named: &Named| Retained { name: named.name.clone(), manifest: named.manifest.clone() };
-        let manifests = started.known.iter().map(of).collect();
+        let collectable = started.known.iter().filter(|named| !savepoint::holds(&named.name));
+        let manifests = collectable.map(of).collect();
         Self { dir: started.dir.clone(), ours: started.incarnation, retain, manifests, swept: false }
     }
 
     pub fn add(&mut self, newest: Retained) {
         self.manifests.insert(0, newest);
+    }
+
+    /// Makes a savepoint of a complete checkpoint.
+    async fn save(&self, name: &str, id: CheckpointId) -> Result<String, String> {
+        let newest = self.manifests.first().filter(|m| m.manifest.checkpoint == id);
+        let Some(newest) = newest else { return Err(format!("checkpoint {id} did not complete")) };
+        savepoint::write(&self.dir, name, &newest.manifest).await.map_err(|error| error.to_string())
     }
 
     /// Number of the newest claim, if it isn't ours.
@@ -174,7 +223,8 @@ impl Collector {
         }
         let named: std::collections::BTreeSet<&str> =
             self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
-        for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(|p| !named.contains(p)) {
+        let unneeded = |path: &&str| !named.contains(*path) && !savepoint::holds(path);
+        for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(unneeded) {
             self.dir.delete(path).await?;
         }
         if !self.swept {

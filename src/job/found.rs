@@ -71,10 +71,7 @@ fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options
 }
 
 /// Names of the nodes of a kind, with their ids.
-pub fn named(
-    plan: &Plan,
-    wanted: fn(&NodeKind) -> bool,
-) -> Vec<(floodmark_pipeline::ids::NodeId, String)> {
+pub fn named(plan: &Plan, wanted: fn(&NodeKind) -> bool) -> Vec<(floodmark_pipeline::ids::NodeId, String)> {
     let of_kind = plan.ids().filter(|id| wanted(&plan.node(*id).kind));
     of_kind.map(|id| (id, plan.node(id).name.clone())).collect()
 }

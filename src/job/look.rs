@@ -4,11 +4,12 @@ use std::sync::Arc;
 use floodmark_pipeline::ids::NodeId;
 use floodmark_pipeline::recovery::{FoundMark, Observed, SinkState};
 
+use super::Options;
 use super::found::{edits, recorded, summary};
 use super::start::StartError;
-use super::Options;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, Status};
+use crate::checkpoint::savepoint;
 use crate::config::model::{Pipeline, SinkConnector, SourceConnector};
 use crate::sink::{Found, Sink, SinkError};
 use crate::source::check::check;
@@ -33,9 +34,11 @@ pub struct Manifests {
 pub async fn manifests(dir: &CheckpointDir, options: &Options) -> Result<Manifests, StartError> {
     let mut found = Manifests::default();
     if let Some(from) = &options.from {
-        let manifest = dir.read_manifest(from).await;
-        let manifest = manifest.map_err(|error| StartError::From { path: from.clone(), reason: error.to_string() })?;
-        found.chosen = Some(Named { name: from.clone(), manifest });
+        let name = savepoint::manifest_of(dir.location(), from);
+        let manifest = dir.read_manifest(&name).await;
+        let manifest =
+            manifest.map_err(|error| StartError::From { path: from.clone(), reason: unusable(dir, error) })?;
+        found.chosen = Some(Named { name, manifest });
     }
     for listed in dir.manifests().await? {
         match dir.read_manifest(&listed.name).await {
@@ -52,6 +55,15 @@ pub async fn manifests(dir: &CheckpointDir, options: &Options) -> Result<Manifes
         }
     }
     Ok(found)
+}
+
+fn unusable(dir: &CheckpointDir, error: DirError) -> String {
+    match error {
+        DirError::Store { error: object_store::Error::NotFound { .. }, .. } => {
+            format!("not found in {}; `floodmark checkpoints FILE` lists what is there", dir.location())
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The state of every source's log.
@@ -105,7 +117,7 @@ pub async fn observe(
 async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
     match sink.look().await {
         Ok(Found::Absent) => Ok(FoundMark::Absent),
-        Ok(Found::Here(mark)) => Ok(FoundMark::Here(mark)),
+        Ok(Found::Here(mark)) => Ok(FoundMark::Here(Box::new(mark))),
         Err(error @ SinkError::RolledBack { .. }) => Ok(FoundMark::RolledBack(error.to_string())),
         Err(error) => Err(error),
     }

@@ -3,26 +3,31 @@
 //! Order of a start (DESIGN.md 7): read marks and manifests and plan, touching nothing → claim an incarnation → fence every sink → plan again on what
 //! was read under the fence → publish a manifest of our own → commit what waits → read.
 //! Doesn't know: the command line. Keeps: a refused start has changed nothing outside; nothing is read before our first manifest is durable.
+mod board;
 mod control;
 mod effects;
 mod found;
 mod look;
+mod savepoints;
 mod sinks;
 mod start;
 mod watch;
 mod workers;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch::Sender;
 
 use crate::config::model::Pipeline;
+use crate::status::Status;
 
 pub use found::Refused;
+pub use savepoints::{Savepoint, SavepointRequest};
 pub use start::StartError;
 
 /// What the command line adds to the pipeline file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Go on from this checkpoint or savepoint instead of the newest.
     pub from: Option<String>,
@@ -33,16 +38,32 @@ pub struct Options {
     pub accept_gap: Vec<String>,
     pub forget: Vec<String>,
     pub reset: Vec<String>,
+    /// How long a graceful stop waits for the last checkpoint and the sinks.
+    pub stop_within: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            from: None,
+            drain: false,
+            wait: false,
+            accept_gap: vec![],
+            forget: vec![],
+            reset: vec![],
+            stop_within: Duration::from_secs(60),
+        }
+    }
 }
 
 /// What a person or another program asks of a running job.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Request {
     /// Last checkpoint, all commits, then the end.
     Stop,
     /// At once, leaving what waits to the next start.
     Abort,
-    Savepoint(String),
+    Savepoint(SavepointRequest),
 }
 
 /// How a run ended, by what its supervisor should do.
@@ -51,6 +72,9 @@ pub enum Failure {
     /// Nothing was changed; a person has to choose.
     #[error("refused to start: {0}")]
     Refused(Refused),
+    /// Nothing was changed; what the command line names can't be used.
+    #[error("{0}")]
+    Usage(String),
     /// Another process owns a sink: don't restart this one.
     #[error("{0}")]
     Fenced(String),
@@ -59,11 +83,39 @@ pub enum Failure {
     Failed(String),
 }
 
-/// Runs until the input ends or a stop is asked for.
-pub async fn run(pipeline: Pipeline, options: Options, requests: UnboundedReceiver<Request>) -> Result<(), Failure> {
+/// Runs until the input ends or a stop is asked for. What it does can be seen in `status` all the while.
+pub async fn run(
+    pipeline: Pipeline,
+    options: Options,
+    mut requests: UnboundedReceiver<Request>,
+    status: &Sender<Status>,
+) -> Result<(), Failure> {
     let clock = Instant::now();
-    let started = start::start(&pipeline, &options).await?;
-    control::Control::new(&pipeline, &options, started, clock).run(requests).await
+    let started = tokio::select! {
+        started = start::start(&pipeline, &options) => started?,
+        stopped = stopped_early(&mut requests) => return stopped,
+    };
+    control::run(&pipeline, &options, started, clock, requests, status).await
+}
+
+/// A start may be left at any point, as a crash may leave it.
+async fn stopped_early(requests: &mut UnboundedReceiver<Request>) -> Result<(), Failure> {
+    loop {
+        match requests.recv().await {
+            Some(Request::Stop) => {
+                tracing::info!("stopped as asked, before anything was read");
+                return Ok(());
+            }
+            Some(Request::Abort) => return Err(aborted()),
+            // Who asks and doesn't wait for the answer needs none.
+            Some(Request::Savepoint(asked)) => drop(asked.answer.send(Err("the job is still starting".into()))),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn aborted() -> Failure {
+    Failure::Failed("stopped at once, as asked: the next start goes on from the last complete checkpoint".into())
 }
 
 fn fenced(by: u64) -> String {

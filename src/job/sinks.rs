@@ -16,8 +16,11 @@ use crate::sink::stdout::StdoutSink;
 use crate::sink::{SharedSegments, Sink, SinkError};
 use crate::store;
 
+/// A sink and its node.
+pub type OpenSink = (NodeId, Box<dyn Sink>);
+
 /// Opens the way to every sink of the file; nothing is asked of the outside yet.
-pub fn all(pipeline: &Pipeline, dir: &CheckpointDir) -> Result<Vec<(NodeId, Box<dyn Sink>)>, SinkError> {
+pub fn all(pipeline: &Pipeline, dir: &CheckpointDir) -> Result<Vec<OpenSink>, SinkError> {
     let segments: SharedSegments = Arc::new(dir.clone());
     pipeline.sinks.keys().map(|id| Ok((*id, one(pipeline, *id, segments.clone())?))).collect()
 }
@@ -43,9 +46,8 @@ fn one(pipeline: &Pipeline, id: NodeId, segments: SharedSegments) -> Result<Box<
 }
 
 /// Count and digest of a batch's rows, over all columns.
-fn running_digest(batch: &RecordBatch) -> RunningDigest {
+fn running_digest(batch: &RecordBatch) -> Result<RunningDigest, SinkError> {
     let digest = RowHasher::new(&batch.schema(), Options::default()).and_then(|mut hasher| hasher.digest(batch));
-    // Every schema of a sink is made of our own field types, which the digest knows; a batch it doesn't know counts as nothing and shows as a
-    // difference between the mark and a full scan.
-    digest.map_or(RunningDigest::default(), |d| RunningDigest { rows: d.rows, sum: d.sum })
+    let digest = digest.map_err(|error| SinkError::Segment(format!("rows without a digest: {error}")))?;
+    Ok(RunningDigest { rows: digest.rows, sum: digest.sum })
 }

@@ -46,7 +46,10 @@ pub enum StartError {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            StartError::From { .. } => Self::Usage(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }
 
@@ -158,10 +161,7 @@ async fn patiently<T>(
 }
 
 fn is_away(error: &StartError) -> bool {
-    match error {
-        StartError::Sink(SinkError::Away { .. }) | StartError::Source { error: SourceError::Away(..), .. } => true,
-        _ => false,
-    }
+    matches!(error, StartError::Sink(SinkError::Away { .. }) | StartError::Source { error: SourceError::Away(..), .. })
 }
 
 /// A token that no other start has.
@@ -209,7 +209,7 @@ fn newest_number(found: &Manifests, observed: &Observed) -> u64 {
 
 fn marks(observed: &Observed) -> impl Iterator<Item = &Mark> {
     observed.sinks.iter().filter_map(|s| match &s.found {
-        floodmark_pipeline::recovery::FoundMark::Here(mark) => Some(mark),
+        floodmark_pipeline::recovery::FoundMark::Here(mark) => Some(mark.as_ref()),
         _ => None,
     })
 }

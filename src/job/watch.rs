@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use floodmark_pipeline::ids::{NodeId, PartitionIndex};
+use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -19,8 +19,9 @@ use crate::config::model::{End, Pipeline, SourceConnector};
 use crate::source::check::check;
 use crate::source::{Log, PartitionInfo};
 
-/// How often ends are asked for where idleness matters.
+/// How often ends are asked for where idleness matters, and for the lag elsewhere.
 const QUIET_POLL: Duration = Duration::from_millis(500);
+const LAG_POLL: Duration = Duration::from_secs(5);
 
 /// A source's partitions as its log reported them, or why it couldn't.
 pub struct Seen {
@@ -32,12 +33,17 @@ struct Watched {
     name: String,
     idle_ms: Option<u64>,
     is_kafka: bool,
+    discovery_ms: u64,
+    /// When new partitions may join next.
+    discovery_at_ms: u64,
 }
 
 pub struct Watch {
     watched: BTreeMap<NodeId, Watched>,
     /// Since when a partition has stood at its log's end.
     quiet_since: BTreeMap<PartitionIndex, u64>,
+    /// Where logs ended when they were last asked.
+    ends: BTreeMap<PartitionName, i64>,
     reports: UnboundedReceiver<Seen>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -51,33 +57,49 @@ impl Watch {
             if config.end != End::Never {
                 continue;
             }
-            let every = if config.idle.is_some() { QUIET_POLL.min(config.discovery_interval) } else { config.discovery_interval };
+            let poll = if config.idle.is_some() { QUIET_POLL } else { LAG_POLL };
+            let every = poll.min(config.discovery_interval);
             tasks.push(tokio::spawn(ask(log.node, log.log.clone(), every, sender.clone())));
             let name = pipeline.plan.node(log.node).name.clone();
             let idle_ms = config.idle.map(|d| d.as_millis() as u64);
             let is_kafka = matches!(config.connector, SourceConnector::Kafka(_));
-            watched.insert(log.node, Watched { name, idle_ms, is_kafka });
+            // Reports come a little early or late.
+            let discovery_ms = (config.discovery_interval - every / 2).as_millis() as u64;
+            watched.insert(log.node, Watched { name, idle_ms, is_kafka, discovery_ms, discovery_at_ms: 0 });
         }
-        Self { watched, quiet_since: BTreeMap::new(), reports, tasks }
+        Self { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, tasks }
     }
 
     pub async fn next(&mut self) -> Option<Seen> {
         self.reports.recv().await
     }
 
+    /// Since when a partition has stood at its log's end.
+    pub fn quiet_since(&self, partition: PartitionIndex) -> Option<u64> {
+        self.quiet_since.get(&partition).copied()
+    }
+
+    pub fn end_of(&self, partition: &PartitionName) -> Option<i64> {
+        self.ends.get(partition).copied()
+    }
+
     /// What a report means for the coordinator. An error ends the job: the log isn't the one that was read.
     pub fn judge(&mut self, seen: Seen, table: &Partitions, now_ms: u64) -> Result<Vec<Input>, String> {
-        let Some(watched) = self.watched.get(&seen.node) else { return Ok(vec![]) };
+        let Some(watched) = self.watched.get_mut(&seen.node) else { return Ok(vec![]) };
         let infos = match seen.partitions {
             Ok(infos) => infos,
             Err(why) => {
-                tracing::warn!(source = watched.name, "the log can't be asked, reading goes on as far as it can: {why}");
+                tracing::warn!(
+                    source = watched.name,
+                    "the log can't be asked, reading goes on as far as it can: {why}"
+                );
                 self.quiet_since.clear();
                 return Ok(vec![]);
             }
         };
         let (mut inputs, mut new) = (vec![], vec![]);
         for info in infos {
+            self.ends.insert(info.name.clone(), info.end);
             match table.index_of(&info.name).and_then(|at| Some((at, table.record_of(at)?))) {
                 None => new.push(found(info)),
                 Some((at, record)) => {
@@ -88,7 +110,10 @@ impl Watch {
                 }
             }
         }
-        inputs.push(Input::Discovered(new));
+        if now_ms >= watched.discovery_at_ms {
+            watched.discovery_at_ms = now_ms + watched.discovery_ms;
+            inputs.push(Input::Discovered(new));
+        }
         Ok(inputs)
     }
 }
@@ -130,12 +155,7 @@ fn movement(
     }
 }
 
-async fn ask(
-    node: NodeId,
-    log: Arc<dyn Log>,
-    every: Duration,
-    reports: tokio::sync::mpsc::UnboundedSender<Seen>,
-) {
+async fn ask(node: NodeId, log: Arc<dyn Log>, every: Duration, reports: tokio::sync::mpsc::UnboundedSender<Seen>) {
     let mut tick = tokio::time::interval(every);
     loop {
         tick.tick().await;

@@ -23,7 +23,7 @@ use crate::runtime::part::{FromWorker, ToWorker};
 use crate::runtime::source_task::SourceTask;
 use crate::runtime::thread;
 use crate::runtime::topology::Topology;
-use crate::runtime::worker::Worker;
+use crate::runtime::worker::{Duties, Worker};
 use crate::source::connect::decoder_for;
 use crate::source::names::PartitionNames;
 
@@ -103,8 +103,9 @@ impl Crew<'_> {
             operators.push(task);
         }
         let info = TaskInfo { worker, workers: settings.workers, max_parallelism: plan.max_parallelism };
-        let (sources, names) = (self.sources()?, self.names.clone());
-        Ok(Worker::new(info, topology, exchanges, sources, operators, store, names, settings.batch_rows))
+        let (sources, names, batch_rows) = (self.sources()?, self.names.clone(), settings.batch_rows);
+        let duties = Duties { sources, operators, store, names, batch_rows };
+        Ok(Worker::new(info, topology, exchanges, duties))
     }
 
     fn sources(&self) -> Result<Vec<SourceTask>, StartError> {

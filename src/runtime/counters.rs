@@ -76,7 +76,9 @@ impl NodeCounters {
 
 /// A sum that doesn't close: records were lost or made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{node}: {left} = {left_value}, but {right} = {right_value}: rows were lost or made; this is a bug in floodmark, and the job stops before anything is committed")]
+#[error(
+    "{node}: {left} = {left_value}, but {right} = {right_value}: rows were lost or made; this is a bug in floodmark, and the job stops before anything is committed"
+)]
 pub struct Unaccounted {
     pub node: String,
     pub left: &'static str,
@@ -104,12 +106,9 @@ fn check_node(plan: &Plan, id: NodeId, counters: &[NodeCounters]) -> Result<(), 
     };
     match node.kind {
         NodeKind::Source(_) => equal("read", c.records_in, "decoded + errors", c.records_out + c.errors)?,
-        NodeKind::Dedup(_) => equal(
-            "in",
-            c.records_in,
-            "unique + duplicates + beyond horizon",
-            c.records_out + c.duplicates + c.late,
-        )?,
+        NodeKind::Dedup(_) => {
+            equal("in", c.records_in, "unique + duplicates + beyond horizon", c.records_out + c.duplicates + c.late)?
+        }
         NodeKind::Window(_) => equal("in × windows of a record", c.windows, "counted + late rows", c.counted + c.late)?,
         NodeKind::Sink => equal("in", c.records_in, "rows in the outbox", c.records_out)?,
     }

@@ -14,9 +14,9 @@ use floodmark_pipeline::late::{LateRow, duplicates_batch, late_batch};
 use floodmark_pipeline::plan::{NodeKind, OutputId, Plan};
 use floodmark_pipeline::rows::Rows;
 use floodmark_pipeline::schema::Schema;
+use floodmark_pipeline::state::{Seen, SeenIds};
 use floodmark_pipeline::time::EventTime;
 use floodmark_pipeline::watermark::node_watermark;
-use floodmark_pipeline::state::{Seen, SeenIds};
 use floodmark_pipeline::window::{Change, Fired, WindowState};
 use floodmark_state::KeyedState;
 

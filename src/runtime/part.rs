@@ -45,7 +45,10 @@ pub enum FromWorker {
     Exhausted(PartitionIndex),
     /// So much waits for a barrier that the worker has paused its sources.
     OutboxFull,
-    Failed { worker: WorkerId, error: WorkerError },
+    Failed {
+        worker: WorkerId,
+        error: WorkerError,
+    },
 }
 
 /// What the coordinator asks of a worker.
@@ -53,7 +56,12 @@ pub enum FromWorker {
 pub enum ToWorker {
     /// Put a barrier into every stream now. `leaving` are the partitions that this cut leaves out of the minimum.
     /// Replay points before `needed` may be forgotten.
-    Barrier { checkpoint: CheckpointId, leaving: Vec<Leaving>, drain: bool, needed: Option<EventTime> },
+    Barrier {
+        checkpoint: CheckpointId,
+        leaving: Vec<Leaving>,
+        drain: bool,
+        needed: Option<EventTime>,
+    },
     /// Read a partition from here on.
     Admit(Box<Admission>),
     /// Raise the fired floor of window nodes (the largest over workers).

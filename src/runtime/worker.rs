@@ -57,6 +57,16 @@ pub struct Worker {
     stopped: bool,
 }
 
+/// What a worker works on, and with.
+pub struct Duties {
+    pub sources: Vec<SourceTask>,
+    pub operators: Vec<OperatorTask>,
+    pub store: KeyedState,
+    pub names: PartitionNames,
+    /// Most records of one poll.
+    pub batch_rows: usize,
+}
+
 /// An operator and the queues that lead into it.
 struct Operator {
     task: OperatorTask,
@@ -67,7 +77,6 @@ struct Operator {
 
 struct Building {
     checkpoint: CheckpointId,
-    drain: bool,
     partitions: Vec<PartitionPart>,
     nodes: Vec<NodePart>,
     /// Nodes (sources and operators) that haven't passed the barrier.
@@ -75,16 +84,8 @@ struct Building {
 }
 
 impl Worker {
-    pub fn new(
-        info: TaskInfo,
-        topology: Arc<Topology>,
-        exchanges: Arc<Exchanges>,
-        sources: Vec<SourceTask>,
-        tasks: Vec<OperatorTask>,
-        store: KeyedState,
-        names: PartitionNames,
-        batch_rows: usize,
-    ) -> Self {
+    pub fn new(info: TaskInfo, topology: Arc<Topology>, exchanges: Arc<Exchanges>, duties: Duties) -> Self {
+        let Duties { sources, operators: tasks, store, names, batch_rows } = duties;
         let senders = usize::from(info.workers);
         let queues = |node| topology.edges_into(node).flat_map(|e| (0..senders).map(move |s| (e, s))).collect();
         let operators = tasks.into_iter().map(|task| Operator { queues: queues(task.node), task, next: 0 }).collect();
@@ -210,7 +211,7 @@ impl Worker {
     fn start_barrier(&mut self, checkpoint: CheckpointId, leaving: &[Leaving], drain: bool) -> Result<(), WorkerError> {
         let nodes = vec![NodePart::default(); self.topology.plan.nodes.len()];
         let open = self.sources.len() + self.operators.len();
-        self.building = Some(Building { checkpoint, drain, partitions: vec![], nodes, open });
+        self.building = Some(Building { checkpoint, partitions: vec![], nodes, open });
         for place in 0..self.sources.len() {
             let node = self.sources[place].node();
             let cut = self.sources[place].cut(leaving);

@@ -175,7 +175,10 @@ impl FileSink {
             for segment in &pending.segments {
                 batches.extend(self.segments.read(segment).await?);
             }
-            let delta = batches.iter().fold(RunningDigest::default(), |sum, batch| sum.plus((self.digest)(batch)));
+            let mut delta = RunningDigest::default();
+            for batch in &batches {
+                delta = delta.plus((self.digest)(batch)?);
+            }
             let mut file = None;
             if delta.rows > 0 {
                 let name = format!("{}-{:010}-{}.ndjson", self.sink, pending.epoch.checkpoint.0, ours.number);

@@ -107,7 +107,7 @@ pub enum Opened {
 pub type SharedSegments = Arc<dyn Segments>;
 
 /// Count and digest of a batch's rows, for the running digest in the mark.
-pub type RowDigest = fn(&RecordBatch) -> RunningDigest;
+pub type RowDigest = fn(&RecordBatch) -> Result<RunningDigest, SinkError>;
 
 /// What can go wrong with a sink, by what the user must do.
 #[derive(Debug, thiserror::Error)]

@@ -35,7 +35,9 @@ impl StdoutSink {
         let mut delta = self.mark.digest;
         for segment in &epoch.segments {
             let batches = self.segments.read(segment).await?;
-            delta = batches.iter().fold(delta, |sum, batch| sum.plus((self.digest)(batch)));
+            for batch in &batches {
+                delta = delta.plus((self.digest)(batch)?);
+            }
             let text = lines(&batches).map_err(|e| SinkError::Segment(e.to_string()))?;
             self.out.write_all(&text).map_err(closed)?;
         }

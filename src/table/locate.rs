@@ -13,7 +13,7 @@ use super::{LoadedTable, TableError};
 
 /// Loads the table that `location` names: `…/metadata/00003-….metadata.json`, or a table's folder (local, or `file:`).
 pub async fn load(location: &str, file_io: FileIO) -> Result<LoadedTable, TableError> {
-    let metadata_location = if location.ends_with(".json") { location.to_owned() } else { newest_metadata(location)? };
+    let metadata_location = if location.ends_with(".json") { absolute(location)? } else { newest_metadata(location)? };
     let metadata = TableMetadata::read_from(&file_io, &metadata_location).await;
     let metadata = Arc::new(metadata.map_err(TableError::iceberg(&metadata_location))?);
     Ok(LoadedTable { metadata, file_io })
@@ -41,8 +41,19 @@ fn newest_metadata(location: &str) -> Result<String, TableError> {
                 "two metadata files of version {newest}: {a} and {b}; name the one that is meant, or the catalog"
             )))
         }
-        [.., (_, path)] => Ok(path.to_string_lossy().into_owned()),
+        [.., (_, path)] => absolute(&path.to_string_lossy()),
     }
+}
+
+/// Storage knows absolute locations only.
+fn absolute(location: &str) -> Result<String, TableError> {
+    if location.contains("://") || location.starts_with("file:/") {
+        return Ok(location.to_owned());
+    }
+    let path = location.strip_prefix("file:").unwrap_or(location);
+    let absolute = std::path::absolute(path)
+        .map_err(|error| TableError::Location { path: location.to_owned(), problem: error.to_string() })?;
+    Ok(absolute.to_string_lossy().into_owned())
 }
 
 fn local_path(location: &str) -> Option<PathBuf> {

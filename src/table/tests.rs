@@ -1,8 +1,9 @@
+//! Tables with every kind of delete, read back; they are made by `writer`.
 mod writer;
 
 use std::sync::Arc;
 
-use arrow_array::{Decimal128Array, Float32Array, Int32Array, Int64Array};
+use arrow_array::{Decimal128Array, Float32Array, Int32Array};
 use iceberg::spec::*;
 
 use super::*;

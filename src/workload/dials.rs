@@ -103,8 +103,8 @@ impl Dials {
         if self.faults() > most_faults() {
             return Err(WorkloadError::TooManyFaults { faults: self.faults() });
         }
-        within("late-by", self.late_by_ms, WATERMARK_BOUND_MS..=YEAR_MS, "5s (the watermark bound) to 365d")?;
-        within(
+        within_ms("late-by", self.late_by_ms, WATERMARK_BOUND_MS..=YEAR_MS, "5s (the watermark bound) to 365d")?;
+        within_ms(
             "disorder-within",
             self.disorder_within_ms,
             1..=WATERMARK_BOUND_MS - 1,
@@ -136,6 +136,18 @@ fn within<T: PartialOrd + ToString>(
     Err(WorkloadError::OutOfRange { dial, value: value.to_string(), allowed })
 }
 
+fn within_ms(
+    dial: &'static str,
+    value_ms: u64,
+    range: std::ops::RangeInclusive<u64>,
+    allowed: &'static str,
+) -> Result<(), WorkloadError> {
+    if range.contains(&value_ms) {
+        return Ok(());
+    }
+    Err(WorkloadError::OutOfRange { dial, value: format!("{value_ms}ms"), allowed })
+}
+
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     #[error("unknown workload `{name}`; there are: clickstream, roster, orders")]
@@ -163,7 +175,7 @@ mod tests {
     fn late_below_the_watermark_bound_is_refused() {
         let dials = Dials { late_by_ms: 4_999, ..Dials::default() };
         let error = dials.check_clickstream().unwrap_err().to_string();
-        assert_eq!(error, "late-by can't be 4999; allowed: 5s (the watermark bound) to 365d");
+        assert_eq!(error, "late-by can't be 4999ms; allowed: 5s (the watermark bound) to 365d");
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct StateSettings {
 /// Fresh ids and bytes of waiting values up to which a barrier writes no run.
 const WAITING_IDS: usize = 1 << 15;
 const WAITING_BYTES: usize = 1 << 20;
+/// Bytes of fresh ids at which runs are written ahead of the barrier: 131,072 ids are all that is left for it.
+const MOST_FRESH: u64 = 4 << 20;
 
 pub struct KeyedState {
     pub(crate) settings: StateSettings,
@@ -288,17 +290,19 @@ impl StateSettings {
     }
 
     /// Splits the budget: an eighth for RocksDB's cache, the rest evenly over the dedup nodes. Of a node's share the hot table has most;
-    /// what is left over is for RocksDB's own bookkeeping and the copies that a barrier makes.
+    /// fresh ids may take twice what is said here, since their lists double.
     pub(crate) fn limits(&self) -> Limits {
         let nodes = self.dedup.len().max(1) as u64;
         match self.backend {
             BackendKind::Memory => {
                 let whole = self.budget_bytes / nodes;
-                Limits { whole: self.budget_bytes, table: whole / 8 * 7, fresh: whole / 16, filters: 0 }
+                let fresh = (whole / 16).min(MOST_FRESH);
+                Limits { whole: self.budget_bytes, table: whole / 8 * 7, fresh, filters: 0 }
             }
             BackendKind::Rocksdb => {
                 let whole = (self.budget_bytes - self.cache_bytes()) / nodes;
-                Limits { whole: self.budget_bytes, table: whole / 2, fresh: whole / 8, filters: whole / 6 }
+                let fresh = (whole / 8).min(MOST_FRESH);
+                Limits { whole: self.budget_bytes, table: whole / 20 * 9, fresh, filters: whole / 10 * 3 }
             }
         }
     }

@@ -35,4 +35,4 @@ fn a_store_of_format_1_is_read() {
     }
 }
 
-const DIGEST: u128 = 0;
+const DIGEST: u128 = 323_239_745_457_919_142_877_864_082_187_142_258_745;

@@ -1,3 +1,4 @@
+//! What changes a digest and what doesn't.
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;

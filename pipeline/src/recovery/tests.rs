@@ -8,7 +8,7 @@ fn epoch(checkpoint: u64) -> Epoch {
 }
 
 fn mark(epoch: Option<Epoch>) -> FoundMark {
-    FoundMark::Here(Mark {
+    FoundMark::Here(Box::new(Mark {
         table_uuid: "t".into(),
         pipeline: "p".into(),
         sink: "lake".into(),
@@ -18,7 +18,7 @@ fn mark(epoch: Option<Epoch>) -> FoundMark {
         event_time_watermark: None,
         replay_from: BTreeMap::new(),
         digest: RunningDigest::default(),
-    })
+    }))
 }
 
 fn sink(found: FoundMark, recorded: Option<Recorded>) -> SinkState {

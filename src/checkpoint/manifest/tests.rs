@@ -51,7 +51,12 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
             immutable: true,
         }]],
         state_digest: u128::MAX,
-        sinks: vec![SinkRecord { name: "lake".into(), base: Some(epoch), epochs: vec![pending], definition: "d".into() }],
+        sinks: vec![SinkRecord {
+            name: "lake".into(),
+            base: Some(epoch),
+            epochs: vec![pending],
+            definition: "d".into(),
+        }],
         decisions: vec![Decision {
             checkpoint: CheckpointId(2),
             partition: PartitionIndex(1),

@@ -1,3 +1,4 @@
+//! JSON records: what becomes a row, and which reason what doesn't is given.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};

@@ -1,3 +1,4 @@
+//! The orders digest: published values, order of batches, escapes.
 use std::sync::Arc;
 
 use arrow_array::Int64Array;

@@ -1,3 +1,4 @@
+//! The REST client against a server that answers as told: certain, uncertain, away, tokens.
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 

@@ -183,7 +183,8 @@ impl TableWriter {
     }
 
     async fn manifest(&mut self, snapshot: i64, is_data: bool, files: Vec<DataFile>) -> ManifestFile {
-        let output = self.file_io.new_output(self.new_name(".avro")).unwrap();
+        let path = self.new_name(".avro");
+        let output = self.file_io.new_output(path).unwrap();
         let spec = self.metadata.default_partition_spec().as_ref().clone();
         let schema = self.metadata.current_schema().clone();
         let builder = ManifestWriterBuilder::new(output, Some(snapshot), schema, spec);

@@ -1,3 +1,4 @@
+//! What the RocksDB back end adds to the conformance suite: families, runs, names, damaged databases.
 use super::*;
 
 fn family(bucket: i64) -> Family {
@@ -53,7 +54,7 @@ fn every_family_runs_with_the_options_of_its_kind_made_or_reopened() {
             "compaction_style=kCompactionStyleUniversal",
             "write_buffer_size=65536",
             "level0_file_num_compaction_trigger=12",
-            "filter_policy=bloomfilter:10:false",
+            "filter_policy=bloomfilter",
             "cache_index_and_filter_blocks=true",
             &format!("\n  compression={compression}"),
         ] {

@@ -1,0 +1,134 @@
+//! What a status says of positions, holders and sinks, from a coordinator at a cut.
+use std::collections::VecDeque;
+
+use floodmark_pipeline::ids::{Epoch, Incarnation, PartitionName};
+use floodmark_pipeline::stamp::PartitionTime;
+use floodmark_pipeline::time::Span;
+use floodmark_pipeline::watermark::PartitionWatermark;
+
+use super::*;
+use crate::checkpoint::coordinator::Beginning;
+use crate::checkpoint::cut::NodesAtCut;
+use crate::checkpoint::partitions::{Partitions, SourceInfo};
+use crate::sink::{PendingEpoch, SegmentRef};
+use crate::source::Position;
+
+const FILE: &str = r#"
+[pipeline]
+id = "clicks"
+[source.events]
+type = "file"
+path = "events"
+event_time = { field = "time" }
+watermark = { bound = "5s" }
+discard = ["errors"]
+schema = { id = "string", time = "timestamp_ms" }
+[dedup.clean]
+from = "events"
+key = ["id"]
+horizon = "1h"
+discard = ["duplicates", "late"]
+[sink.out]
+from = "clean"
+type = "stdout"
+"#;
+const OURS: Incarnation = Incarnation { number: 3, token: 9 };
+const OUT: NodeId = NodeId(2);
+
+fn partition(topic: &str, read_bytes: u64, max_seen: i64, status: Standing) -> PartitionRecord {
+    let mut watermark = PartitionWatermark::new(Span(5_000));
+    watermark.observe(EventTime(max_seen));
+    PartitionRecord {
+        name: PartitionName { source: "events".into(), topic: topic.into(), partition: 0 },
+        identity: String::new(),
+        position: Position { offset: 7, resume: StoredPrefix { bytes: read_bytes, digest: 0 }.encode() },
+        time: PartitionTime::new(watermark, BTreeMap::new()),
+        status,
+        end: Some(100),
+    }
+}
+
+struct World {
+    board: Board,
+    coordinator: Coordinator,
+    watch: Watch,
+}
+
+impl World {
+    fn with(table: Vec<PartitionRecord>, epochs: VecDeque<PendingEpoch>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clicks.toml");
+        std::fs::write(&path, FILE).unwrap();
+        let pipeline = crate::config::load(&path).map_err(|e| e.to_string()).unwrap();
+        let terms = Terms {
+            plan: Arc::new(pipeline.plan.clone()),
+            fingerprints: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            incarnation: OURS,
+            workers: 1,
+            interval_ms: 1_000,
+            outbox_bytes: 1 << 20,
+            restored_from: None,
+        };
+        let source = SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5_000), watermark: None };
+        let nodes = pipeline.plan.nodes.len();
+        let beginning = Beginning {
+            partitions: Partitions::new(table, vec![], vec![source]),
+            counters: vec![NodeCounters::default(); nodes],
+            last_id: CheckpointId(4),
+            sinks: BTreeMap::from([(OUT, SinkBook { epochs, ..SinkBook::default() })]),
+            nodes: NodesAtCut { watermarks: vec![None; nodes], ..NodesAtCut::default() },
+            state_digest: 0,
+        };
+        let coordinator = Coordinator::new(terms.clone(), beginning, 0);
+        let board = Board::new(&pipeline, &terms, &coordinator, 0);
+        Self { board, coordinator, watch: Watch::start(&pipeline, &[]) }
+    }
+
+    fn status(&mut self, now_ms: u64) -> Status {
+        self.board.status(now_ms, 0, &self.coordinator, &self.watch)
+    }
+}
+
+#[test]
+fn files_are_measured_in_bytes_and_an_ended_one_is_read_whole() {
+    // A compressed file holds more than its size.
+    let table = vec![partition("a", 50, 0, Standing::Live), partition("b", 900, 0, Standing::Ended)];
+    let status = World::with(table, VecDeque::new()).status(0);
+    assert_eq!(status.progress, Some(0.75));
+    assert_eq!(
+        status.partitions.iter().map(|p| (p.unit, p.lag)).collect::<Vec<_>>(),
+        [(Unit::Bytes, Some(50)), (Unit::Bytes, Some(0))]
+    );
+}
+
+#[test]
+fn the_lowest_live_partition_holds_every_node_behind_it() {
+    let table = vec![
+        partition("a", 1, 100_000, Standing::Live),
+        partition("b", 1, 20_000, Standing::Live),
+        partition("c", 1, 6_000, Standing::Ended),
+    ];
+    let status = World::with(table, VecDeque::new()).status(0);
+    let held: Vec<_> = status.nodes.iter().map(|n| n.held_by.as_deref()).collect();
+    assert_eq!(held, [Some("events:b-0"), Some("events:b-0"), None]);
+    assert_eq!(status.nodes[0].watermark_ms, Some(15_000));
+}
+
+#[test]
+fn rows_wait_from_when_they_are_seen() {
+    let epoch = PendingEpoch {
+        epoch: Epoch { incarnation: OURS, checkpoint: CheckpointId(4) },
+        commit_id: 1,
+        segments: vec![SegmentRef { path: "s".into(), offset: 0, length: 640, rows: 8 }],
+        offsets: BTreeMap::new(),
+        event_time_watermark: None,
+        replay_from: BTreeMap::new(),
+    };
+    let mut world = World::with(vec![], VecDeque::from([epoch]));
+    world.status(1_000);
+    assert!(world.board.away(OUT, "refused") && !world.board.away(OUT, "refused"), "said once");
+    let sink = world.status(4_500).sinks.remove(0);
+    assert_eq!((sink.waiting_rows, sink.waiting_bytes, sink.waiting_ms), (8, 640, Some(3_500)));
+    assert_eq!(sink.away.as_deref(), Some("refused"));
+}

@@ -1,0 +1,187 @@
+//! The house rules that a machine can check, over the whole tree.
+//!
+//! Each rule collects what breaks it and shows all of it, so that one run is enough to mend them.
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use floodmark::config::ErrorId;
+
+const MOST_LINES: usize = 500;
+/// Folders that hold our code and texts.
+const TREES: [&str; 7] = ["src", "pipeline", "state", "tests", "benches", "docs", "scripts"];
+/// All that the pure machine may use; it must not even be able to reach a clock, a file or a thread pool.
+const PIPELINE_MAY_USE: [&str; 8] = [
+    "arrow-array",
+    "arrow-buffer",
+    "arrow-schema",
+    "arrow-select",
+    "foldhash",
+    "hashbrown",
+    "thiserror",
+    "xxhash-rust",
+];
+
+struct Source {
+    /// From the root.
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn is_test(&self) -> bool {
+        let parts: Vec<&str> = self.name.split(['/', '.']).collect();
+        let is_test =
+            |part: &&str| ["tests", "benches", "conformance", "vectors"].contains(part) || part.ends_with("_tests");
+        parts.iter().any(is_test)
+    }
+
+    /// What ships: the text up to the test module at its end.
+    fn shipped(&self) -> &str {
+        if self.is_test() {
+            return "";
+        }
+        self.text.find("#[cfg(test)]\nmod ").map_or(&self.text, |tests| &self.text[..tests])
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn walk(folder: &Path, ending: &str, to: &mut Vec<Source>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, ending, to);
+        } else if path.to_string_lossy().ends_with(ending) {
+            let name = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+            to.extend(fs::read_to_string(&path).ok().map(|text| Source { name, text }));
+        }
+    }
+}
+
+fn files(ending: &str) -> Vec<Source> {
+    let mut files = Vec::new();
+    TREES.iter().for_each(|tree| walk(&root().join(tree), ending, &mut files));
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(!files.is_empty());
+    files
+}
+
+fn assert_none(broken: Vec<String>, rule: &str) {
+    assert!(broken.is_empty(), "{rule}\n  {}", broken.join("\n  "));
+}
+
+/// `FILE:LINE` of every shipped line that holds one of the words.
+fn shipped_lines_with(words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in files(".rs") {
+        for (line, text) in (1..).zip(source.shipped().lines()) {
+            let code = text.split("//").next().unwrap_or_default();
+            if words.iter().any(|word| code.contains(word)) {
+                found.push(format!("{}:{line}: {}", source.name, text.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent = files(".rs").into_iter().filter(|source| !source.text.starts_with("//! "));
+    assert_none(silent.map(|source| source.name).collect(), "these begin without a `//!` header:");
+}
+
+#[test]
+fn files_are_short() {
+    let long = files(".rs").into_iter().map(|source| (source.shipped().lines().count(), source.name));
+    let long = long.filter(|(lines, _)| *lines > MOST_LINES).map(|(lines, name)| format!("{name}: {lines}"));
+    assert_none(long.collect(), "these have more than 500 lines without tests:");
+}
+
+#[test]
+fn errors_are_answered_and_not_unwrapped() {
+    assert_none(shipped_lines_with(&[".unwrap()", ".expect(\"", "panic!("]), "an error is to be returned here:");
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let words = ["todo!", "unimplemented!", "dbg!"];
+    assert_none(shipped_lines_with(&words), "these are unfinished:");
+    let ignored = files(".rs").into_iter().filter(|source| {
+        // This file names it.
+        source.name != "tests/tidy.rs" && source.text.lines().any(|line| line.trim_start().starts_with("#[ignore"))
+    });
+    assert_none(ignored.map(|source| source.name).collect(), "a test that doesn't run shows nothing:");
+}
+
+#[test]
+fn no_path_belongs_to_one_machine() {
+    let mut found = Vec::new();
+    for ending in [".rs", ".toml", ".md", ".py", ".txt"] {
+        for source in files(ending) {
+            for (line, text) in (1..).zip(source.text.lines()) {
+                let home = ["/root/", "/home/", "/Users/", "/work/"].iter().any(|home| text.contains(home));
+                if home && source.name != "tests/tidy.rs" {
+                    found.push(format!("{}:{line}: {}", source.name, text.trim()));
+                }
+            }
+        }
+    }
+    assert_none(found, "these name a folder of one machine:");
+}
+
+#[test]
+fn unsafe_code_stands_with_the_foreign_library_it_calls() {
+    let allowed = ["src/kafka/native.rs"];
+    let found = shipped_lines_with(&["unsafe {", "unsafe impl", "unsafe fn"]);
+    let elsewhere = found.into_iter().filter(|line| !allowed.iter().any(|file| line.starts_with(file)));
+    assert_none(elsewhere.collect(), "unsafe outside the one file of a foreign library:");
+}
+
+#[test]
+fn every_error_id_has_a_page_and_a_test() {
+    let pages = fs::read_to_string(root().join("docs/ERRORS.md")).unwrap();
+    let mut tests = Vec::new();
+    for ending in [".rs", ".txt"] {
+        walk(&root().join("src/config/tests"), ending, &mut tests);
+    }
+    let mut broken = Vec::new();
+    for ErrorId(id) in ErrorId::ALL {
+        if !pages.contains(&format!("\n## {id}\n")) {
+            broken.push(format!("{id} has no section in docs/ERRORS.md"));
+        }
+        if !tests.iter().any(|test| test.text.contains(id)) {
+            broken.push(format!("{id} has no case in src/config/tests"));
+        }
+    }
+    assert_none(broken, "an error that no one explains, or that no test reaches:");
+}
+
+#[test]
+fn the_pure_machine_depends_on_nothing_that_touches_the_world() {
+    let manifest: toml::Table = fs::read_to_string(root().join("pipeline/Cargo.toml")).unwrap().parse().unwrap();
+    let used = manifest["dependencies"].as_table().unwrap().keys().map(String::as_str);
+    let foreign: BTreeSet<&str> = used.filter(|name| !PIPELINE_MAY_USE.contains(name)).collect();
+    assert_none(foreign.into_iter().map(str::to_owned).collect(), "not on the list of floodmark-pipeline:");
+}
+
+#[test]
+fn every_link_in_the_docs_leads_somewhere() {
+    let mut pages = Vec::new();
+    walk(&root().join("docs"), ".md", &mut pages);
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    pages.push(Source { name: "README.md".into(), text: readme });
+    let mut dead = Vec::new();
+    for page in &pages {
+        let folder = root().join(&page.name).parent().unwrap().to_owned();
+        for link in page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !file.contains("://") && !folder.join(file).exists() {
+                dead.push(format!("{}: {link}", page.name));
+            }
+        }
+    }
+    assert_none(dead, "links to nothing:");
+}
