@@ -102,8 +102,8 @@ dir = "file:out"
     /// The status that the last run ended with.
     fn last_status(&self) -> Value {
         let log = std::fs::read_to_string(self.path("log")).unwrap();
-        let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let ended = entries.filter(|entry| entry["fields"]["message"] == "ended").next_back();
+        let mut entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let ended = entries.rfind(|entry| entry["fields"]["message"] == "ended");
         serde_json::from_str(ended.expect(&log)["fields"]["status"].as_str().unwrap()).unwrap()
     }
 

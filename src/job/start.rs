@@ -17,7 +17,7 @@ use crate::checkpoint::manifest::{Manifest, Status};
 use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
 use crate::config::model::Pipeline;
 use crate::runtime::counters::NodeCounters;
-use crate::sink::{Opened, Sink, SinkError};
+use crate::sink::{Opened, PendingEpoch, Sink, SinkError};
 use crate::source::connect::log_for;
 use crate::source::{PartitionInfo, Position, SourceError};
 use crate::store;
@@ -109,8 +109,9 @@ fn say(decided: &Plan, found: &Manifests) {
             let waiting: Vec<_> = sinks
                 .iter()
                 .filter_map(|s| {
-                    let list = named.manifest.sinks.iter().find(|r| r.name == s.name)?.epochs.len();
-                    (list > s.holds).then(|| format!("{} of {} epochs to commit", s.name, list - s.holds))
+                    let list = &named.manifest.sinks.iter().find(|r| r.name == s.name)?.epochs;
+                    let rows: u64 = list.iter().skip(s.holds).map(PendingEpoch::rows).sum();
+                    (rows > 0).then(|| format!("{rows} rows to commit to {}", s.name))
                 })
                 .collect();
             tracing::info!(
