@@ -114,6 +114,13 @@ impl Partitions {
         }
     }
 
+    /// A live partition ends elsewhere than it did, or no longer. Only before it is read.
+    pub fn end_at(&mut self, partition: PartitionIndex, end: Option<i64>) {
+        if let Some(record) = self.table.get_mut(partition.0 as usize) {
+            record.end = end;
+        }
+    }
+
     pub fn waits_for_barrier(&self) -> bool {
         !(self.leaving.is_empty() && self.joining.is_empty() && self.returning.is_empty())
     }

@@ -120,7 +120,14 @@ pub async fn run(
     running.show();
     running.hands.stop();
     publishing.abort();
-    end
+    match end {
+        // What fails because a newer start has swept up behind us isn't tried again.
+        Err(Failure::Failed(why)) => match started.dir.newest_claim().await {
+            Ok(newest) if newest > started.incarnation.number => Err(Failure::Fenced(super::fenced(newest))),
+            _ => Err(Failure::Failed(why)),
+        },
+        end => end,
+    }
 }
 
 /// The job between two events.
@@ -198,6 +205,7 @@ impl Running<'_> {
                 }
                 Ok(vec![])
             }
+            FromPublisher::Fenced { by } => Err(Failure::Fenced(super::fenced(by))),
             FromPublisher::Failed(why) => Err(Failure::Failed(why)),
         }
     }

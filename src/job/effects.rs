@@ -13,7 +13,7 @@ use super::start::Started;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
 use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
-use crate::checkpoint::dir::CheckpointDir;
+use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
 use crate::checkpoint::savepoint;
@@ -27,6 +27,10 @@ use crate::source::{Log, SourceError};
 /// What the publisher tells.
 #[derive(Debug)]
 pub enum FromPublisher {
+    /// A newer start has claimed this number: what lies in the directory is no longer ours to change.
+    Fenced {
+        by: u64,
+    },
     Published {
         id: CheckpointId,
         name: String,
@@ -132,6 +136,9 @@ pub async fn publish_all(
             }
             Err(error) => FromPublisher::Failed(error.to_string()),
         };
+        // Asked before anything is removed: a newer start reads the manifests after its claim, so it stands on none that is expendable now.
+        let newer = collector.newer_start().await;
+        let report = if let Ok(Some(by)) = newer { FromPublisher::Fenced { by } } else { report };
         if reports.send(report).is_err() {
             return;
         }
@@ -140,7 +147,11 @@ pub async fn publish_all(
             let result = collector.save(&name, id).await;
             let _ = reports.send(FromPublisher::Savepoint { id, result });
         }
-        collector.collect(oldest_waiting).await;
+        match newer {
+            Ok(None) => collector.collect(oldest_waiting).await,
+            Ok(Some(_)) => return,
+            Err(error) => tracing::warn!("old checkpoints not removed: {error}"),
+        }
     }
 }
 
@@ -190,6 +201,12 @@ impl Collector {
         savepoint::write(&self.dir, name, &newest.manifest).await.map_err(|error| error.to_string())
     }
 
+    /// Number of the newest claim, if it isn't ours.
+    async fn newer_start(&self) -> Result<Option<u64>, DirError> {
+        let newest = self.dir.newest_claim().await?;
+        Ok((newest > self.ours.number).then_some(newest))
+    }
+
     /// What can't be removed now is left to a later time: rubbish costs space and nothing else.
     pub async fn collect(&mut self, oldest_waiting: Option<CheckpointId>) {
         if let Err(error) = self.try_collect(oldest_waiting).await {
@@ -197,10 +214,7 @@ impl Collector {
         }
     }
 
-    async fn try_collect(
-        &mut self,
-        oldest_waiting: Option<CheckpointId>,
-    ) -> Result<(), crate::checkpoint::dir::DirError> {
+    async fn try_collect(&mut self, oldest_waiting: Option<CheckpointId>) -> Result<(), DirError> {
         let gone: Vec<Retained> =
             expendable(&self.manifests, self.ours, self.retain, oldest_waiting).into_iter().cloned().collect();
         for old in &gone {

@@ -118,6 +118,10 @@ fn aborted() -> Failure {
     Failure::Failed("stopped at once, as asked: the next start goes on from the last complete checkpoint".into())
 }
 
+fn fenced(by: u64) -> String {
+    format!("fenced: incarnation {by} started after this one and owns the sinks; don't restart this process")
+}
+
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

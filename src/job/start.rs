@@ -195,11 +195,7 @@ async fn claim_and_fence(
                     continue 'claim;
                 }
                 Opened::Fenced { by } => {
-                    let text = format!(
-                        "fenced: incarnation {} started after this one and owns the sinks; don't restart this process",
-                        by.number
-                    );
-                    return Err(Failure::Fenced(text));
+                    return Err(Failure::Fenced(super::fenced(by.number)));
                 }
             }
         }
@@ -277,7 +273,9 @@ async fn enter(
                 new.push(info.clone());
                 new_ends.push(end);
             }
-            Some((at, record)) if record.status == Status::Ended && end != record.end => partitions.come_back(at, end),
+            Some((at, record)) if record.status != Status::Live && end != record.end => partitions.come_back(at, end),
+            // An end once resolved stays; one that the file has begun or ceased to ask for is in force from now on.
+            Some((at, record)) if end.is_none() != record.end.is_none() => partitions.end_at(at, end),
             Some(_) => {}
         }
     }

@@ -1,0 +1,237 @@
+//! Tables, catalogs and checkpoints that were damaged behind the job's back: refused with what happened and the choices, never repaired by guess.
+mod harness;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use harness::log::Log;
+use harness::pipelines::{Dials, TABLES};
+use harness::tables::block_on;
+use harness::{Job, newest};
+use serde_json::Value;
+use sqlx::{Connection, SqliteConnection};
+
+const REFUSED: i32 = 3;
+const FAILED: i32 = 1;
+/// One checkpoint, at the end.
+const RARE: &str = r#"{ interval = "1h", dir = "file:data/checkpoints" }"#;
+
+fn log() -> Log {
+    Log::clickstream(&["--events", "10k", "--event-rate", "100", "--users", "500"])
+}
+
+/// Half of the log is read and committed; the other half has come since. The newest manifest may not know of the last commit yet.
+fn half_committed(log: &Log) -> Job {
+    let job = Job::new(&Dials::default().clicks());
+    log.grow(&job, 0, 500);
+    job.finish();
+    log.grow(&job, 500, 1000);
+    job
+}
+
+/// The same, and the newest manifest knows of every commit: no rows wait any more.
+fn half_done(log: &Log) -> Job {
+    let job = Job::new(&Dials::default().clicks());
+    log.grow(&job, 0, 500);
+    job.finish();
+    job.finish();
+    log.grow(&job, 500, 1000);
+    job
+}
+
+fn sql(job: &Job, statement: &str) {
+    block_on(async {
+        let url = format!("sqlite:{}", job.path("data/catalog.db").display());
+        let mut catalog = SqliteConnection::connect(&url).await.unwrap();
+        let done = sqlx::query(statement).execute(&mut catalog).await.unwrap();
+        assert_eq!(done.rows_affected(), 1, "{statement}");
+        catalog.close().await.unwrap();
+    });
+}
+
+fn drop_events(job: &Job) {
+    sql(job, "DELETE FROM iceberg_tables WHERE table_name = 'events'");
+}
+
+/// Refused with this as the first line, and none of the tables touched.
+fn is_refused(job: &Job, why: &str) {
+    let before = found(job);
+    let said = job.ends_with(REFUSED, &[]);
+    let first = format!("error: refused to start: {why}\n");
+    assert!(said.contains(&first), "{said}");
+    assert!(said.contains("choose:"), "{said}");
+    assert_eq!(found(job), before);
+    assert_eq!(job.ends_with(REFUSED, &[]).matches(&first).count(), 1, "a refusal stays one");
+}
+
+/// Digests of the tables that there are.
+fn found(job: &Job) -> [Option<String>; 6] {
+    TABLES.map(|table| job.digest_with(table, &[]))
+}
+
+#[test]
+fn a_dropped_table_is_refused() {
+    let job = half_done(&log());
+    drop_events(&job);
+    is_refused(&job, "the table is behind the state");
+}
+
+/// What was committed last still waits in the outbox of a manifest that hasn't heard of it: nothing is lost, so nothing is refused.
+#[test]
+fn a_table_dropped_before_its_commit_was_noted_is_filled_again() {
+    let log = log();
+    let job = Job::new(&Dials { checkpoint: RARE.into(), commit_interval: "1h".into(), ..Dials::default() }.clicks());
+    log.grow(&job, 0, 1000);
+    job.finish();
+    let expected = job.digests();
+    drop_events(&job);
+    job.finish();
+    assert_eq!(job.digests(), expected);
+}
+
+#[test]
+fn a_table_that_another_made_again_is_refused() {
+    let log = log();
+    let job = half_done(&log);
+    drop_events(&job);
+    let checkpoint = r#"{ interval = "50ms", dir = "file:data/other-checkpoints" }"#.into();
+    job.edit(&Dials { id: "other".into(), checkpoint, ..Dials::default() }.clicks());
+    job.finish();
+    job.edit(&Dials::default().clicks());
+    is_refused(&job, "the table is behind the state");
+}
+
+/// Sets `main` of the events table back to the snapshot before, as a rollback does: the properties stay.
+fn roll_back_events(job: &Job) {
+    let current = PathBuf::from(job.metadata("events").trim_start_matches("file://"));
+    let mut metadata: Value = serde_json::from_slice(&fs::read(&current).unwrap()).unwrap();
+    let head = metadata["current-snapshot-id"].clone();
+    let snapshots = metadata["snapshots"].as_array().unwrap();
+    let parent = snapshots.iter().find(|s| s["snapshot-id"] == head).unwrap()["parent-snapshot-id"].clone();
+    assert!(parent.is_i64(), "one snapshot can't be rolled back");
+    metadata["current-snapshot-id"] = parent.clone();
+    metadata["refs"]["main"]["snapshot-id"] = parent;
+    let rolled_back = current.with_file_name("99999-rolled-back.metadata.json");
+    fs::write(&rolled_back, metadata.to_string()).unwrap();
+    point_events_to(job, &rolled_back);
+}
+
+fn point_events_to(job: &Job, metadata: &Path) {
+    let location = format!("file://{}", metadata.display());
+    sql(job, &format!("UPDATE iceberg_tables SET metadata_location = '{location}' WHERE table_name = 'events'"));
+}
+
+#[test]
+fn a_table_that_was_rolled_back_is_refused() {
+    let job = half_done(&log());
+    roll_back_events(&job);
+    is_refused(&job, "the table was rolled back under us");
+}
+
+#[test]
+fn a_catalog_restored_from_a_copy_is_refused() {
+    let job = half_done(&log());
+    fs::copy(job.path("data/catalog.db"), job.path("data/copy.db")).unwrap();
+    job.finish();
+    job.finish();
+    fs::rename(job.path("data/copy.db"), job.path("data/catalog.db")).unwrap();
+    is_refused(&job, "the table is behind the state");
+}
+
+#[test]
+fn a_lost_checkpoint_directory_is_no_fresh_start() {
+    let job = half_done(&log());
+    fs::remove_dir_all(job.path("data/checkpoints")).unwrap();
+    is_refused(&job, "the state is gone, but the table isn't");
+}
+
+#[test]
+fn a_table_dropped_while_running_ends_the_job_before_a_row_is_written() {
+    let log = log();
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
+    let job = Job::new(&Dials { source, ..Dials::default() }.clicks());
+    log.grow(&job, 0, 500);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("events") > 0);
+    // The manifests that follow know of that commit.
+    job.wait_for_checkpoints(&mut run, 3);
+    drop_events(&job);
+    log.grow(&job, 500, 1000);
+    assert_eq!(run.wait(), Some(FAILED), "{}", run.said());
+    assert!(run.has_said("error: shop.events: dropped while running"), "{}", run.said());
+    is_refused(&job, "the table is behind the state");
+}
+
+#[test]
+fn a_table_rolled_back_while_running_ends_the_job_before_a_row_is_written() {
+    let log = log();
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
+    let job = Job::new(&Dials { source, ..Dials::default() }.clicks());
+    log.grow(&job, 0, 300);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("events") > 0);
+    // The job must not commit between our look and our change.
+    run.pause();
+    roll_back_events(&job);
+    run.resume();
+    log.grow(&job, 300, 1000);
+    assert_eq!(run.wait(), Some(FAILED), "{}", run.said());
+    assert!(run.has_said("error: shop.events: rolled back under us"), "{}", run.said());
+}
+
+/// A run killed when some checkpoints are complete and only the first of them is committed.
+fn killed_with_epochs_waiting(log: &Log) -> Job {
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
+    let job = Job::new(&Dials { source, commit_interval: "1h".into(), ..Dials::default() }.clicks());
+    log.grow(&job, 0, 500);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("events") > 0);
+    log.grow(&job, 500, 1000);
+    job.wait_for_checkpoints(&mut run, 3);
+    run.kill();
+    job
+}
+
+fn tear(file: &Path) {
+    let bytes = fs::read(file).unwrap();
+    fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+#[test]
+fn a_torn_newest_manifest_is_passed_over_for_the_one_before() {
+    let log = log();
+    let whole = Job::new(&Dials::default().clicks());
+    log.give(&whole);
+    whole.finish();
+
+    let job = killed_with_epochs_waiting(&log);
+    tear(&newest(&job.path("data/checkpoints/manifests")));
+    let mut run = job.start();
+    run.wait_until(|run| run.has_said("unreadable and passed over"));
+    // Stopping commits what waits.
+    job.wait_for_checkpoints(&mut run, 20);
+    run.stop();
+    for table in ["events", "duplicates", "errors"] {
+        assert_eq!(job.digest(table), whole.digest(table), "{table}");
+    }
+}
+
+#[test]
+fn a_torn_manifest_whose_rows_are_committed_is_refused() {
+    let job = half_committed(&log());
+    tear(&newest(&job.path("data/checkpoints/manifests")));
+    is_refused(&job, "the table is ahead of the state");
+}
+
+#[test]
+fn a_missing_state_file_is_named() {
+    let job = half_done(&log());
+    let folder: PathBuf = newest(&job.path("data/checkpoints/state"));
+    for file in fs::read_dir(&folder).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let before = job.digests();
+    let said = job.ends_with(FAILED, &[]);
+    assert!(said.contains("error: ") && said.contains("data/checkpoints/state/"), "{said}");
+    assert_eq!(job.digests(), before);
+}

@@ -1,0 +1,196 @@
+//! A pipeline in a folder of its own, run by the real program: started, killed, paused, waited for, and its tables looked at.
+//!
+//! Everything goes through the command line and the files that a user has too.
+//! Doesn't know: the engine. Keeps: no process outlives its test (`floodmark_stack::process`).
+// Each test file is a program of its own and uses its own part of this.
+#![allow(dead_code)]
+pub mod dice;
+pub mod kills;
+pub mod log;
+pub mod pipelines;
+pub mod tables;
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use floodmark_stack::process::{Process, Signal};
+use floodmark_stack::until;
+use tables::Catalog;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up. Generous: a busy machine isn't a failure.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The program under test. Another build of it (with checks, say) can be named.
+fn program() -> PathBuf {
+    let named = std::env::var_os("FLOODMARK_PROGRAM").map(PathBuf::from);
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_floodmark").into())
+}
+
+/// A pipeline file, its data and its checkpoints.
+pub struct Job {
+    folder: TempDir,
+    runs: Cell<usize>,
+    catalog: Catalog,
+}
+
+impl Job {
+    pub fn new(pipeline: &str) -> Job {
+        Job::with_catalog(pipeline, Catalog::Sqlite)
+    }
+
+    pub fn with_catalog(pipeline: &str, catalog: Catalog) -> Job {
+        let folder = tempfile::Builder::new().prefix("floodmark-job-").tempdir().unwrap();
+        let job = Job { folder, runs: Cell::new(0), catalog };
+        fs::create_dir(job.path("data")).unwrap();
+        job.edit(pipeline);
+        job
+    }
+
+    /// Puts another pipeline file in the place of the one there is.
+    pub fn edit(&self, pipeline: &str) {
+        fs::write(self.path("pipeline.toml"), pipeline).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(self.folder.path()).env("RUST_LOG", "floodmark=info").env("NO_COLOR", "1");
+        command
+    }
+
+    pub fn start(&self) -> Run {
+        self.start_with(&[])
+    }
+
+    pub fn start_with(&self, options: &[&str]) -> Run {
+        self.runs.set(self.runs.get() + 1);
+        let output = self.path(&format!("output-{}", self.runs.get()));
+        let command = self.command(&[&["run", "pipeline.toml"], options].concat());
+        Run { process: Process::start(command, &output).unwrap(), output }
+    }
+
+    /// Runs to the end of the input.
+    pub fn finish(&self) {
+        self.ends_with(0, &[]);
+    }
+
+    /// Starts it and waits for it to end with this code; gives what it said.
+    pub fn ends_with(&self, code: i32, options: &[&str]) -> String {
+        let mut run = self.start_with(options);
+        let ended = run.wait();
+        let said = run.said();
+        assert_eq!(ended, Some(code), "{said}");
+        said
+    }
+
+    /// Waits until `yes`, as long as `run` is alive.
+    pub fn wait_while(&self, run: &mut Run, mut yes: impl FnMut(&Job) -> bool) {
+        run.wait_until(|_| yes(self));
+    }
+
+    /// Waits until this many checkpoints more are complete.
+    pub fn wait_for_checkpoints(&self, run: &mut Run, more: usize) {
+        for _ in 0..more {
+            let before = self.newest_manifest();
+            self.wait_while(run, |job| job.newest_manifest() > before);
+        }
+    }
+
+    /// Starts it, and stops it when it has taken a checkpoint.
+    pub fn start_and_stop(&self) {
+        let mut run = self.start();
+        self.wait_for_checkpoints(&mut run, 2);
+        run.stop();
+    }
+
+    fn newest_manifest(&self) -> Option<PathBuf> {
+        fs::read_dir(self.path("data/checkpoints/manifests")).ok()?.flatten().map(|entry| entry.path()).max()
+    }
+}
+
+/// One start of a job.
+pub struct Run {
+    process: Process,
+    output: PathBuf,
+}
+
+/// How a run has ended: its exit code, or none after a SIGKILL.
+pub type Code = Option<i32>;
+
+impl Run {
+    /// Waits for its end.
+    pub fn wait(&mut self) -> Code {
+        let status = self.process.wait(PATIENCE).unwrap();
+        assert!(status.code().is_some() || status.signal() == Some(9), "{status}: {}", self.said());
+        status.code()
+    }
+
+    /// Waits until `yes`, as long as it is alive.
+    pub fn wait_until(&mut self, mut yes: impl FnMut(&Run) -> bool) {
+        let mut ended = None;
+        let reached = until(PATIENCE, || {
+            ended = self.ended();
+            ended.is_some() || yes(self)
+        });
+        assert!(ended.is_none(), "it ended with code {ended:?}: {}", self.said());
+        assert!(reached, "not reached in {PATIENCE:?}: {}", self.said());
+    }
+
+    /// Whether it has ended by itself within a time.
+    pub fn ended_within(&mut self, limit: Duration) -> Option<Code> {
+        let mut ended = None;
+        until(limit, || {
+            ended = self.ended();
+            ended.is_some()
+        });
+        ended
+    }
+
+    pub fn ended(&mut self) -> Option<Code> {
+        self.process.exit_status().unwrap().map(|status| status.code())
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    pub fn pause(&mut self) {
+        self.process.pause();
+    }
+
+    pub fn resume(&mut self) {
+        self.process.resume();
+    }
+
+    /// Asks it to stop, as a supervisor does, and waits for a good end.
+    pub fn stop(&mut self) {
+        self.process.signal(Signal::TERM);
+        let code = self.wait();
+        assert_eq!(code, Some(0), "{}", self.said());
+    }
+
+    /// All it has printed.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
+    }
+
+    pub fn has_said(&self, text: &str) -> bool {
+        self.said().contains(text)
+    }
+}
+
+/// Newest file of a folder by name.
+pub fn newest(folder: &Path) -> PathBuf {
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.pop().unwrap_or_else(|| panic!("{} is empty", folder.display()))
+}

@@ -1,0 +1,115 @@
+//! What tables hold: their digests, and their rows as a reader that didn't write them sees them.
+//!
+//! Where a table lies is asked of its catalog: after a kill there may be two metadata files of one version, and only the catalog knows which counts.
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+
+use floodmark_stack::s3;
+use sqlx::{Connection, PgConnection, SqliteConnection};
+
+use super::Job;
+use super::pipelines::TABLES;
+
+/// `v1:ROWS:HASH`.
+pub type Digest = String;
+
+/// The number of rows that a digest names.
+pub fn rows_of(digest: &str) -> u64 {
+    digest.split(':').nth(1).and_then(|rows| rows.parse().ok()).unwrap_or_else(|| panic!("no digest: {digest}"))
+}
+
+/// The catalog of a job's tables, as the test asks it.
+pub enum Catalog {
+    /// In the job's folder.
+    Sqlite,
+    /// By the database's URL.
+    Postgres(String),
+    /// By the server's URL.
+    Rest(String),
+    /// As `Postgres`, with tables on S3: the database's URL, the store's.
+    PostgresAndS3(String, String),
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+const POINTER: &str = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = 'shop' AND table_name = ";
+
+impl Job {
+    pub fn digest(&self, table: &str) -> Digest {
+        self.digest_with(table, &[]).unwrap_or_else(|| panic!("there is no table {table}"))
+    }
+
+    /// `None` while there is no such table.
+    pub fn digest_with(&self, table: &str, options: &[&str]) -> Option<Digest> {
+        let metadata = self.find_metadata(table)?;
+        let exported = self.path(&format!("{table}.arrow")).to_string_lossy().into_owned();
+        let source = if let Catalog::PostgresAndS3(_, endpoint) = &self.catalog {
+            reader("pyiceberg_export.py", &[&metadata, &exported, endpoint, s3::ACCESS_KEY, s3::SECRET_KEY]);
+            vec!["digest", "--arrow", &exported]
+        } else {
+            vec!["digest", metadata.trim_start_matches("file://")]
+        };
+        let output = self.command(&[&source, options].concat()).output().unwrap();
+        assert!(output.status.success(), "{table}: {}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+
+    /// Rows of a table; none while it isn't there.
+    pub fn rows(&self, table: &str) -> u64 {
+        self.digest_with(table, &[]).map_or(0, |digest| rows_of(&digest))
+    }
+
+    /// Digests of all tables of the click pipeline.
+    pub fn digests(&self) -> BTreeMap<&'static str, Digest> {
+        TABLES.map(|table| (table, self.digest(table))).into()
+    }
+
+    /// Records that stand in one of the tables as what they are: every record of the log once it was read.
+    pub fn records_seen(&self) -> u64 {
+        ["events", "duplicates", "errors"].iter().map(|table| self.rows(table)).sum()
+    }
+
+    /// Location of the metadata that the catalog points to.
+    pub fn metadata(&self, table: &str) -> String {
+        self.find_metadata(table).unwrap_or_else(|| panic!("there is no table {table}"))
+    }
+
+    fn find_metadata(&self, table: &str) -> Option<String> {
+        let query = format!("{POINTER}'{table}'");
+        block_on(async {
+            match &self.catalog {
+                Catalog::Sqlite => {
+                    let url = format!("sqlite:{}?mode=ro", self.path("data/catalog.db").display());
+                    // Before the first start there is neither the file nor, for a moment, the catalog's table in it.
+                    let mut catalog = SqliteConnection::connect(&url).await.ok()?;
+                    sqlx::query_scalar(&query).fetch_optional(&mut catalog).await.ok()?
+                }
+                Catalog::Postgres(url) | Catalog::PostgresAndS3(url, _) => {
+                    let mut catalog = PgConnection::connect(url).await.unwrap();
+                    sqlx::query_scalar(&query).fetch_optional(&mut catalog).await.ok()?
+                }
+                Catalog::Rest(url) => {
+                    let answer = reqwest::get(format!("{url}/v1/namespaces/shop/tables/{table}")).await.unwrap();
+                    let table: serde_json::Value = answer.error_for_status().ok()?.json().await.unwrap();
+                    table["metadata-location"].as_str().map(str::to_owned)
+                }
+            }
+        })
+    }
+}
+
+/// What DuckDB answers to a query about a table, called `t` in it: one line a row, values with commas between.
+pub fn duckdb(metadata: &str, query: &str) -> String {
+    reader("duckdb_query.py", &[metadata, query])
+}
+
+fn reader(script: &str, arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let output = Command::new(floodmark_stack::python().unwrap()).arg(script).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}

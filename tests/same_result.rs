@@ -1,0 +1,133 @@
+//! The result is a function of the log: not of workers, batches, queues, the order of reading, or kills.
+mod harness;
+
+use std::collections::BTreeMap;
+
+use harness::Job;
+use harness::dice::Dice;
+use harness::kills::{finish_through_kills, kill_within, timed};
+use harness::log::Log;
+use harness::pipelines::Dials;
+use harness::tables::{Digest, rows_of};
+
+type Digests = BTreeMap<&'static str, Digest>;
+
+fn job(log: &Log, dials: &Dials) -> Job {
+    let job = Job::new(&dials.clicks());
+    log.give(&job);
+    job
+}
+
+fn result(log: &Log, dials: &Dials) -> Digests {
+    let job = job(log, dials);
+    job.finish();
+    job.digests()
+}
+
+/// A log of this many partitions with records that are really late.
+fn log(partitions: &str, events: &str) -> Log {
+    let dials = ["--events", events, "--partitions", partitions, "--event-rate", "100", "--users", "500"];
+    let log = Log::clickstream(&dials);
+    assert_ne!(log.ledger.total("late"), 0);
+    log
+}
+
+/// Every way of running gives what one worker gives.
+fn is_the_same_in_every_way(log: &Log) {
+    let expected = result(log, &Dials::pipeline("workers = 1"));
+    assert_eq!(rows_of(&expected["late"]), 2 * log.ledger.total("late"));
+    for ways in [
+        "workers = 2\nbatch_rows = 7\nqueue_batches = 1",
+        "workers = 3\nbatch_rows = 1000\nqueue_batches = 1",
+        "workers = 2\nbatch_rows = 10000\nstate = \"memory\"",
+        "workers = 3\nmemory = \"16MiB\"",
+    ] {
+        assert_eq!(result(log, &Dials::pipeline(ways)), expected, "{ways}");
+    }
+    // Partitions take turns otherwise: whoever is a second ahead waits for the others.
+    let aligned = Dials { watermark: r#"{ bound = "5s", align = "1s" }"#.into(), ..Dials::pipeline("workers = 2") };
+    assert_eq!(result(log, &aligned), expected, "aligned");
+    let rare = r#"{ interval = "10s", dir = "file:data/checkpoints" }"#;
+    let at_the_end = Dials { checkpoint: rare.into(), commit_interval: "10s".into(), ..Dials::pipeline("workers = 2") };
+    assert_eq!(result(log, &at_the_end), expected, "one checkpoint at the end");
+
+    let ways = Dials::pipeline("workers = 3\nbatch_rows = 100\nqueue_batches = 1");
+    let whole_run = timed(&job(log, &ways));
+    let killed = job(log, &ways);
+    finish_through_kills(&killed, &mut Dice::new(log.ledger.total("late")), 4, whole_run * 2 / 3);
+    assert_eq!(killed.digests(), expected, "with kills");
+}
+
+#[test]
+fn one_partition_gives_the_same_tables_however_it_is_run() {
+    is_the_same_in_every_way(&log("1", "12k"));
+}
+
+#[test]
+fn two_partitions_give_the_same_tables_however_they_are_run() {
+    is_the_same_in_every_way(&log("2", "12k"));
+}
+
+#[test]
+fn four_partitions_give_the_same_tables_however_they_are_run() {
+    is_the_same_in_every_way(&log("4", "12k"));
+}
+
+#[test]
+fn a_batch_may_be_one_record() {
+    let log = log("4", "1500");
+    let expected = result(&log, &Dials::pipeline("workers = 1"));
+    assert_eq!(result(&log, &Dials::pipeline("workers = 2\nbatch_rows = 1\nqueue_batches = 1")), expected);
+}
+
+#[test]
+fn the_same_events_survive_dedup_over_one_two_and_four_partitions() {
+    let log = log("1", "12k");
+    let survivors = [1, 2, 4].map(|files| {
+        let job = Job::new(&Dials::pipeline("workers = 2").clicks());
+        log.spread(&job, files);
+        job.finish();
+        job.digest_with("events", &["--without-meta"]).unwrap()
+    });
+    assert_eq!(rows_of(&survivors[0]), log.ledger.total("events"));
+    assert_eq!(survivors[0], survivors[1]);
+    assert_eq!(survivors[0], survivors[2]);
+}
+
+#[test]
+fn a_killed_run_goes_on_with_another_number_of_workers() {
+    let log = log("4", "30k");
+    let with_workers = |workers: usize| Dials::pipeline(&format!("workers = {workers}\nbatch_rows = 200"));
+    let unkilled = job(&log, &with_workers(2));
+    let whole_run = timed(&unkilled);
+    let expected = unkilled.digests();
+
+    let (job, mut dice) = (job(&log, &with_workers(2)), Dice::new(7));
+    let mut ended = false;
+    for workers in [2, 3, 1, 3] {
+        job.edit(&with_workers(workers).clicks());
+        ended = kill_within(&mut job.start(), &mut dice, whole_run).is_none();
+        if ended {
+            break;
+        }
+    }
+    if !ended {
+        job.finish();
+    }
+    assert_eq!(job.digests(), expected);
+}
+
+#[test]
+fn a_run_that_waited_for_more_ends_when_the_file_says_so_now() {
+    let log = log("2", "3k");
+    let bounded = Dials::pipeline("workers = 2");
+    let unbounded = Dials { source: format!("{}\nend = \"never\"", bounded.source), ..bounded.clone() };
+    let job = job(&log, &unbounded);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == log.ledger.total("records"));
+    run.stop();
+    assert!(job.rows("sessions") < rows_of(&result(&log, &bounded)["sessions"]), "the last windows are open");
+    job.edit(&bounded.clicks());
+    job.finish();
+    assert_eq!(job.digests(), result(&log, &bounded));
+}
