@@ -207,7 +207,7 @@ fn a_torn_newest_manifest_is_passed_over_for_the_one_before() {
     let job = killed_with_epochs_waiting(&log);
     tear(&newest(&job.path("data/checkpoints/manifests")));
     let mut run = job.start();
-    run.wait_until(|run| run.has_said("unreadable and passed over"));
+    run.wait_until(|run| run.has_said("put aside as unreadable/"));
     // Stopping commits what waits.
     job.wait_for_checkpoints(&mut run, 20);
     run.stop();

@@ -166,7 +166,7 @@ fn partition_name(field: &PartitionField) -> String {
 }
 
 fn partition_spec(schema: &IcebergSchema, partition: &[PartitionField]) -> Result<UnboundPartitionSpec, String> {
-    let mut spec = UnboundPartitionSpec::builder();
+    let mut spec = UnboundPartitionSpec::builder().with_spec_id(0);
     for field in partition {
         let source = field_id(schema, &field.column)?;
         spec = spec
