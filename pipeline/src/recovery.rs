@@ -282,7 +282,7 @@ impl fmt::Display for Refusal {
             ),
             Self::NodeChanged { node, line, key, was, is } => write!(
                 f,
-                "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back\n          floodmark run --reset {node}   begin the node anew, without what it remembers\n          a new pipeline id   start over"
+                "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back\n          a new pipeline id   start over"
             ),
             Self::Log(what) => write!(
                 f,

@@ -67,6 +67,7 @@ pub struct Started {
 }
 
 pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
+    not_in_force(pipeline, options)?;
     let settings = &pipeline.settings;
     let store = store::open(&settings.checkpoint_dir, &settings.s3).map_err(StartError::Store)?;
     let dir = CheckpointDir::new(store, settings.checkpoint_dir.to_string());
@@ -94,6 +95,24 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
     let Manifests { chosen, older, .. } = found;
     let known = chosen.iter().cloned().chain(older).collect();
     Ok(Started { dir, incarnation, sinks, logs, beginning, restored: chosen, known })
+}
+
+/// What this version understands and doesn't do yet is never taken in silence.
+fn not_in_force(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
+    for (node, _) in pipeline.sources.iter().filter(|(_, config)| config.align_ms.is_some()) {
+        let source = &pipeline.plan.node(*node).name;
+        tracing::warn!(
+            source,
+            "`align` is not in force in this version: partitions are read without waiting for each other"
+        );
+    }
+    match options.reset.as_slice() {
+        [] => Ok(()),
+        nodes => Err(Failure::Usage(format!(
+            "--reset {}: this version can't drop a node's state yet; change the node back, or give the pipeline a new id",
+            nodes.join(" ")
+        ))),
+    }
 }
 
 fn refuse(decided: Plan) -> Result<Plan, Failure> {
