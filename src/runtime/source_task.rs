@@ -182,7 +182,7 @@ impl Stamping {
             }
         }
         let columns = if kept.len() == n { decoded.columns } else { take_batch(&decoded.columns, &kept)? };
-        Ok((!kept.is_empty()).then_some(Rows { columns, side, keys: vec![] }))
+        Ok((!kept.is_empty()).then_some(Rows::new(columns, side)))
     }
 
     fn at_cut(&self, reader: &dyn Reader, partition: PartitionIndex, own: &Own) -> (PartitionAtCut, PartitionPart) {
@@ -219,7 +219,7 @@ fn without_time(decoded: Decoded) -> Rows {
         watermark: vec![NO_WATERMARK; n],
         cause: vec![WatermarkCause::Own; n],
     };
-    Rows { columns: decoded.columns, side, keys: vec![] }
+    Rows::new(decoded.columns, side)
 }
 
 fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {
