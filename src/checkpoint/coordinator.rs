@@ -81,7 +81,7 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Publication {
     pub manifest: Manifest,
-    pub segments: Vec<(String, Vec<u8>)>,
+    pub segments: Vec<cut::SegmentObject>,
     pub state: Vec<(WorkerId, floodmark_state::Snapshot)>,
     /// The first checkpoint with rows that some sink still waits for, this one included.
     pub oldest_waiting: Option<CheckpointId>,
@@ -337,7 +337,7 @@ impl Coordinator {
         let epoch = Epoch { incarnation: self.terms.incarnation, checkpoint: id };
         let mut refs = BTreeMap::new();
         let segments: Vec<_> = parts.iter_mut().filter_map(|p| cut::pack_segments(epoch, p, &mut refs)).collect();
-        self.segment_bytes.insert(id, segments.iter().map(|s| s.1.len() as u64).sum());
+        self.segment_bytes.insert(id, segments.iter().map(cut::SegmentObject::length).sum());
         let plan = self.terms.plan.clone();
         let needed = cut::needed(&plan, &self.nodes);
         let replay_from = cut::replay_points(&mut self.partitions.table, needed, cut::slice_width(&plan));

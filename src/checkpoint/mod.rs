@@ -15,4 +15,5 @@ pub mod manifest;
 pub mod partitions;
 pub mod proto;
 pub mod publish;
+pub mod recent;
 pub mod savepoint;

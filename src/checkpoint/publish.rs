@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
 use floodmark_state::{Snapshot, StateFile};
+use object_store::PutPayload;
 
 use super::coordinator::Publication;
 use super::dir::{CheckpointDir, DirError, state_name};
@@ -49,7 +49,7 @@ impl Publisher {
     ) -> Result<(Manifest, String), PublishError> {
         let Publication { mut manifest, segments, state, .. } = publication;
         manifest.created_ms = now_ms;
-        let mut segments: Vec<_> = segments.into_iter().map(|(path, bytes)| (path, Bytes::from(bytes))).collect();
+        let mut segments: Vec<_> = segments.into_iter().map(|s| (s.path, PutPayload::from_iter(s.chunks))).collect();
         let mut pause = RETRY.0;
         loop {
             match self.attempt(&mut manifest, &mut segments, &state).await {
@@ -71,11 +71,11 @@ impl Publisher {
     async fn attempt(
         &self,
         manifest: &mut Manifest,
-        segments: &mut Vec<(String, Bytes)>,
+        segments: &mut Vec<(String, PutPayload)>,
         state: &[(WorkerId, Snapshot)],
     ) -> Result<String, PublishError> {
-        while let Some((path, bytes)) = segments.last() {
-            self.dir.create(path, bytes.clone(), "writing segment").await?;
+        while let Some((path, payload)) = segments.last() {
+            self.dir.create_segments(path, payload.clone()).await?;
             segments.pop();
         }
         let mut workers = vec![];
