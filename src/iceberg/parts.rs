@@ -15,7 +15,7 @@ use super::writer::{DataWriter, delete_files, plain};
 use crate::sink::{PendingEpoch, RowDigest, SharedSegments, SinkError};
 
 /// Rows are sorted by partition in pieces of about this size.
-const PIECE_BYTES: usize = 64 << 20;
+const PIECE_BYTES: u64 = 64 << 20;
 
 /// Names of files: sink, epoch, incarnation, attempt.
 pub struct Names {
@@ -132,12 +132,12 @@ impl Parts {
         for segment in epochs.iter().flat_map(|epoch| &epoch.segments) {
             for batch in self.segments.read(segment).await? {
                 delta = delta.plus((self.digest)(&batch)?);
-                bytes += batch.get_array_memory_size();
                 piece.push(batch);
-                if bytes >= PIECE_BYTES {
-                    writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(e))?;
-                    bytes = 0;
-                }
+            }
+            bytes += segment.length;
+            if bytes >= PIECE_BYTES {
+                writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(e))?;
+                bytes = 0;
             }
         }
         writer.write(&piece).await.map_err(|e| table.away(e))?;
