@@ -8,6 +8,7 @@ pub mod dice;
 pub mod kills;
 pub mod log;
 pub mod pipelines;
+pub mod status;
 pub mod tables;
 
 use std::cell::Cell;
