@@ -17,6 +17,7 @@ use super::element::{PartitionAtCut, Watermark};
 use super::part::{Admission, Leaving, PartitionPart};
 use crate::decode::{BadRecord, Decoded, Decoder, reason};
 use crate::source::{Position, RawBatch, Reader, SourceError};
+use crate::steps::{self, Point};
 
 pub struct SourceTask {
     reader: Box<dyn Reader>,
@@ -86,6 +87,9 @@ impl SourceTask {
         })?;
         if let Some(error) = failed {
             return Err(SourceError::Setting(error.to_string()));
+        }
+        if polled.read > 0 {
+            steps::reached(Point::Read);
         }
         self.refuse_bad_records(&polled)?;
         self.counters.records_in += polled.read as u64;
