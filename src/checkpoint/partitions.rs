@@ -220,6 +220,7 @@ impl Partitions {
         PartitionRecord {
             name: found.name,
             identity: found.identity,
+            begin: found.position.offset,
             position: found.position,
             time: PartitionTime::new(watermark, BTreeMap::new()),
             status: Status::Live,
