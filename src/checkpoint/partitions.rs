@@ -57,7 +57,7 @@ impl Partitions {
         let watermarks = sources.iter().map(|s| (s.node, s.watermark)).collect();
         let (leaving, joining, returning) = (vec![], vec![], vec![]);
         let mut partitions = Self { table, decisions, sources, watermarks, leaving, joining, returning };
-        partitions.set_watermarks();
+        partitions.set_watermarks(&[]);
         partitions
     }
 
@@ -147,14 +147,18 @@ impl Partitions {
                 record.time = part.time;
             }
         }
+        let mut going = vec![];
         for left in cut.leaving {
             let kind = if left.ended { DecisionKind::Ended } else { DecisionKind::Idle };
             let Some(record) = self.table.get_mut(left.partition.0 as usize) else { continue };
             record.status = if left.ended { Status::Ended } else { Status::Idle };
             let offset = record.position.offset;
             self.decisions.push(Decision { checkpoint, partition: left.partition, kind, offset, watermark: None });
+            if !left.ended {
+                going.push(left.partition);
+            }
         }
-        self.set_watermarks();
+        self.set_watermarks(&going);
         let mut admitted: Vec<_> = cut.joining.into_iter().map(|f| self.let_in(checkpoint, f)).collect();
         admitted.extend(cut.returning.into_iter().filter_map(|(p, end)| self.let_back(checkpoint, p, end)));
         admitted.into_iter().filter_map(|p| self.admission(p)).collect()
@@ -220,6 +224,7 @@ impl Partitions {
         PartitionRecord {
             name: found.name,
             identity: found.identity,
+            begin: found.position.offset,
             position: found.position,
             time: PartitionTime::new(watermark, BTreeMap::new()),
             status: Status::Live,
@@ -231,11 +236,15 @@ impl Partitions {
         self.sources.iter().find(|s| s.name == name.source)
     }
 
-    fn set_watermarks(&mut self) {
+    /// Those in `going` go idle at this cut.
+    fn set_watermarks(&mut self, going: &[PartitionIndex]) {
         for source in &self.sources {
-            let live = self.table.iter().filter(|p| p.name.source == source.name && p.status == Status::Live);
+            let of_source = |p: &&PartitionRecord| p.name.source == source.name;
+            let live = self.table.iter().filter(of_source).filter(|p| p.status == Status::Live);
+            let going = going.iter().filter_map(|p| self.table.get(p.0 as usize)).filter(of_source);
             let before = self.watermarks.get(&source.node).copied().flatten();
-            let now = node_watermark(before, live.map(|p| p.time.watermark.before_next()));
+            let stood = |p: &PartitionRecord| p.time.watermark.before_next();
+            let now = node_watermark(before, live.map(stood), going.map(stood));
             self.watermarks.insert(source.node, now);
         }
     }
@@ -317,6 +326,38 @@ mod tests {
         assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(95)));
         partitions.leave(Leaving { partition: PartitionIndex(0), ended: true });
         assert!(partitions.all_leaving() && !partitions.all_ended());
+    }
+
+    #[test]
+    fn all_that_go_idle_at_one_cut_have_counted() {
+        let mut partitions = partitions(&["a", "b", "empty"]);
+        for partition in [0, 1, 2].map(PartitionIndex) {
+            partitions.leave(Leaving { partition, ended: false });
+        }
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100), part(1, 9, 20)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(15)), "b's, and the empty one holds nothing");
+    }
+
+    #[test]
+    fn the_last_to_go_idle_counts_with_what_it_has_read_since_the_cut_before() {
+        let mut partitions = partitions(&["a"]);
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100)], cut);
+        partitions.leave(Leaving { partition: PartitionIndex(0), ended: false });
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(2), [part(0, 5, 200)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(195)));
+    }
+
+    /// At the end windows fire by themselves, and a file that grows goes on from its own watermark.
+    #[test]
+    fn one_that_ends_moves_no_watermark() {
+        let mut partitions = partitions(&["a"]);
+        partitions.leave(Leaving { partition: PartitionIndex(0), ended: true });
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use object_store::PutPayload;
 use super::coordinator::Publication;
 use super::dir::{CheckpointDir, DirError, state_name};
 use super::manifest::{Manifest, StateFileRecord};
+use crate::steps::{self, Ordered, Point};
 
 /// First and longest pause between two tries.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -30,6 +31,8 @@ pub enum PublishError {
     Dir(#[from] DirError),
     #[error(transparent)]
     State(#[from] floodmark_state::StateError),
+    #[error(transparent)]
+    Ordered(#[from] Ordered),
 }
 
 impl Publisher {
@@ -76,6 +79,7 @@ impl Publisher {
     ) -> Result<String, PublishError> {
         while let Some((path, payload)) = segments.last() {
             self.dir.create_segments(path, payload.clone()).await?;
+            steps::pass(Point::Segment)?;
             segments.pop();
         }
         let mut workers = vec![];
@@ -83,6 +87,7 @@ impl Publisher {
             workers.push(self.take_over(manifest.checkpoint, *worker, snapshot).await?);
         }
         manifest.state = workers;
+        steps::pass(Point::ManifestDue)?;
         Ok(self.dir.publish(manifest).await?)
     }
 
@@ -118,6 +123,7 @@ impl Publisher {
         let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
         let length = bytes.len() as u64;
         self.dir.create(&path, bytes.into(), "writing state file").await?;
+        steps::pass(Point::StateFile)?;
         Ok(StateFileRecord { name: file.name, path, length, digest, immutable: file.immutable })
     }
 

@@ -68,6 +68,7 @@ pub fn run(args: RunArgs) -> ExitCode {
     };
     let screen = Screen::new(args.log == LogForm::Text && has_terminal(&pipeline));
     start_log(args.log, screen.clone());
+    end_on_panic();
     let options = Options {
         from: args.from,
         drain: args.drain,
@@ -107,6 +108,18 @@ async fn run_job(
     tokio::spawn(show(status.subscribe(), screen));
     tokio::spawn(listen_for_signals(requests));
     job::run(pipeline, options, receiver, status).await
+}
+
+/// Half a job must not go on as if nothing were: a panic anywhere ends the process, as a crash does.
+fn end_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        eprintln!(
+            "error: this is a bug in floodmark; started again, the job goes on from the last complete checkpoint"
+        );
+        std::process::exit(i32::from(FAILED));
+    }));
 }
 
 /// A live line has a terminal to itself: rows on the same one would tear it.

@@ -13,6 +13,7 @@ use super::commit::Table;
 use super::manifest::Added;
 use super::writer::{DataWriter, delete_files, plain};
 use crate::sink::{PendingEpoch, RowDigest, SharedSegments, SinkError};
+use crate::steps::{self, Point};
 
 /// Rows are sorted by partition in pieces of about this size.
 const PIECE_BYTES: u64 = 64 << 20;
@@ -75,6 +76,7 @@ impl Parts {
         if !missing.is_empty() {
             let part = self.write(table, base, missing, prefix()).await?;
             self.written.push_back(part);
+            steps::reached(Point::DataFiles);
         }
         Ok(())
     }

@@ -260,7 +260,12 @@ fn progress(table: &[PartitionRecord], partitions: &[PartitionStatus]) -> Option
     if table.is_empty() || table.iter().any(|p| p.end.is_none()) {
         return None;
     }
-    let (done, all) = partitions.iter().fold((0, 0), |(done, all), p| (done + p.position, all + p.end.unwrap_or(0)));
+    let (mut done, mut all) = (0, 0);
+    for (record, partition) in table.iter().zip(partitions) {
+        let begin = if partition.unit == Unit::Bytes { 0 } else { record.begin };
+        done += partition.position - begin;
+        all += partition.end.unwrap_or(begin) - begin;
+    }
     Some(if all > 0 { (done as f64 / all as f64).clamp(0.0, 1.0) } else { 1.0 })
 }
 

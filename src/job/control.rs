@@ -20,6 +20,7 @@ use crate::config::value::show_duration;
 use crate::runtime::part::FromWorker;
 use crate::source::names::PartitionNames;
 use crate::status::{Phase, Status};
+use crate::steps::{self, Point};
 
 /// How often the coordinator is asked whether something is due.
 const TICK: Duration = Duration::from_millis(5);
@@ -59,6 +60,7 @@ pub async fn run(
         names: names.clone(),
     };
     let workers = crew.start(&worker_reports).await?;
+    steps::reached(Point::Restored);
     let restored = started.restored.as_ref().map_or(vec![], |n| n.manifest.state.clone());
     let same_workers = restored.len() == usize::from(pipeline.settings.workers);
     let mut collector = Collector::new(&started, pipeline.settings.retain);
@@ -71,6 +73,7 @@ pub async fn run(
     let mut first = coordinator.first_manifest(super::now_ms());
     first.state = restored;
     let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
+    steps::reached(Point::Owned);
     let first_id = first.checkpoint;
     collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
     let is_kafka =

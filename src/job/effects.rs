@@ -23,6 +23,7 @@ use crate::config::model::{Pipeline, SinkConnector};
 use crate::source::check::check;
 use crate::source::names::PartitionNames;
 use crate::source::{Log, SourceError};
+use crate::steps::{self, Point};
 
 /// What the publisher tells.
 #[derive(Debug)]
@@ -89,8 +90,14 @@ impl Hands {
             Effect::Worker(worker, command) => self.workers[usize::from(worker.0)].send(command),
             Effect::AllWorkers(command) => self.workers.iter().for_each(|w| w.send(command.clone())),
             // Whoever is gone has reported why; that report ends the run.
-            Effect::Publish(publication) => drop(self.publications.send(*publication)),
-            Effect::Epoch(sink, epoch) => drop(self.committers[&sink].send(ToCommitter::Epoch(epoch))),
+            Effect::Publish(publication) => {
+                steps::reached(Point::Cut);
+                drop(self.publications.send(*publication));
+            }
+            Effect::Epoch(sink, epoch) => {
+                drop(self.committers[&sink].send(ToCommitter::Epoch(epoch)));
+                steps::reached(Point::Handed);
+            }
             Effect::CommitNow => self.committers.values().for_each(|c| drop(c.send(ToCommitter::Flush))),
             Effect::Finished => return Some(Ok(())),
             Effect::Failed(error) => return Some(Err(Failure::Failed(error.to_string()))),
@@ -131,6 +138,7 @@ pub async fn publish_all(
         };
         let report = match publisher.publish(publication, super::now_ms(), &mut complain).await {
             Ok((manifest, name)) => {
+                steps::reached(Point::Manifest);
                 collector.add(Retained { name: name.clone(), manifest });
                 FromPublisher::Published { id, name }
             }
@@ -219,6 +227,7 @@ impl Collector {
             expendable(&self.manifests, self.ours, self.retain, oldest_waiting).into_iter().cloned().collect();
         for old in &gone {
             self.dir.delete(&old.name).await?;
+            steps::reached(Point::ManifestGone);
             self.manifests.retain(|m| m.name != old.name);
         }
         let named: std::collections::BTreeSet<&str> =
@@ -226,10 +235,12 @@ impl Collector {
         let unneeded = |path: &&str| !named.contains(*path) && !savepoint::holds(path);
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(unneeded) {
             self.dir.delete(path).await?;
+            steps::reached(Point::ObjectGone);
         }
         if !self.swept {
             self.swept = true;
             let left = sweep(&self.dir, self.ours, &self.manifests).await?;
+            steps::reached(Point::Swept);
             tracing::debug!(left, "removed what earlier starts left unfinished");
         }
         Ok(())

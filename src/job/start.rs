@@ -20,6 +20,7 @@ use crate::runtime::counters::NodeCounters;
 use crate::sink::{Opened, PendingEpoch, Sink, SinkError};
 use crate::source::connect::log_for;
 use crate::source::{PartitionInfo, Position, SourceError};
+use crate::steps::{self, Point};
 use crate::store;
 
 /// How often something that is away at the start is tried, and said.
@@ -78,6 +79,7 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
     let found = manifests(&dir, options).await?;
     let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
     refuse(plan(&observed))?;
+    steps::reached(Point::Looked);
 
     dir.probe(token()).await.map_err(StartError::Dir)?;
     let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks).await?;
@@ -86,6 +88,7 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
     let found = manifests(&dir, options).await?;
     let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
     let decided = refuse(plan(&observed))?;
+    steps::reached(Point::Planned);
     say(&decided, &found);
     for (name, why) in &found.unreadable {
         let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
@@ -205,6 +208,7 @@ async fn claim_and_fence(
         if !dir.claim(ours).await.map_err(StartError::Dir)? {
             continue;
         }
+        steps::reached(Point::Claimed);
         for (_, sink) in sinks.iter_mut() {
             let opened = patiently(options, async || Ok(sink.open(ours).await?)).await?;
             match opened {

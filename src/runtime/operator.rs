@@ -137,7 +137,7 @@ impl OperatorTask {
             Some(Watermark::EventTime(t)) => Some(Some(t)),
             None => Some(None),
         });
-        self.watermark = node_watermark(self.watermark, live);
+        self.watermark = node_watermark(self.watermark, live, partitions.iter().map(|p| p.going));
         let over = drain || (!partitions.is_empty() && partitions.iter().all(|p| p.ended));
         let emitted = match &mut self.kind {
             Kind::Dedup(rule) => {

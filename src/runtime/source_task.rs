@@ -17,6 +17,7 @@ use super::element::{PartitionAtCut, Watermark};
 use super::part::{Admission, Leaving, PartitionPart};
 use crate::decode::{BadRecord, Decoded, Decoder, reason};
 use crate::source::{Position, RawBatch, Reader, SourceError};
+use crate::steps::{self, Point};
 
 pub struct SourceTask {
     reader: Box<dyn Reader>,
@@ -87,6 +88,9 @@ impl SourceTask {
         if let Some(error) = failed {
             return Err(SourceError::Setting(error.to_string()));
         }
+        if polled.read > 0 {
+            steps::reached(Point::Read);
+        }
         self.refuse_bad_records(&polled)?;
         self.counters.records_in += polled.read as u64;
         self.counters.records_out += polled.rows.iter().map(|r| r.len() as u64).sum::<u64>();
@@ -130,6 +134,7 @@ impl SourceTask {
 
     /// Cuts the stream: partitions named in `leaving` leave the minimum. Returns where each partition stands.
     pub fn cut(&mut self, leaving: &[Leaving]) -> Result<(Vec<PartitionAtCut>, Vec<PartitionPart>), SourceError> {
+        let mut going = BTreeMap::new();
         for left in leaving {
             if let Some(own) = self.stamping.partitions.get_mut(&left.partition)
                 && own.left.is_none()
@@ -137,10 +142,16 @@ impl SourceTask {
                 let position = self.reader.progress(left.partition).map(|p| p.position).unwrap_or_default();
                 self.reader.pause(left.partition, true)?;
                 own.left = Some((*left, position));
+                if !left.ended {
+                    going.insert(left.partition, own.time.watermark.before_next());
+                }
             }
         }
         let stamping = &self.stamping;
-        let at_cut = |(partition, own): (&PartitionIndex, &Own)| stamping.at_cut(&*self.reader, *partition, own);
+        let at_cut = |(partition, own): (&PartitionIndex, &Own)| {
+            let going = going.get(partition).copied().flatten();
+            stamping.at_cut(&*self.reader, *partition, own, going)
+        };
         Ok(stamping.partitions.iter().map(at_cut).unzip())
     }
 }
@@ -185,7 +196,13 @@ impl Stamping {
         Ok((!kept.is_empty()).then_some(Rows::new(columns, side)))
     }
 
-    fn at_cut(&self, reader: &dyn Reader, partition: PartitionIndex, own: &Own) -> (PartitionAtCut, PartitionPart) {
+    fn at_cut(
+        &self,
+        reader: &dyn Reader,
+        partition: PartitionIndex,
+        own: &Own,
+        going: Option<EventTime>,
+    ) -> (PartitionAtCut, PartitionPart) {
         let (watermark, position, ended) = match &own.left {
             Some((left, position)) => (Some(Watermark::Idle), position.clone(), left.ended),
             None => {
@@ -194,7 +211,7 @@ impl Stamping {
             }
         };
         (
-            PartitionAtCut { partition, source: self.node, watermark, ended },
+            PartitionAtCut { partition, source: self.node, watermark, going, ended },
             PartitionPart { partition, position, time: own.time.clone() },
         )
     }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::mark_json::{MarkJson, unmarked};
 use super::ndjson::lines;
 use super::{Found, Opened, Outcome, PendingEpoch, RowDigest, SharedSegments, Sink, SinkError};
+use crate::steps::{self, Point};
 
 pub struct FileSink {
     store: Arc<dyn ObjectStore>,
@@ -138,7 +139,10 @@ impl FileSink {
     async fn link(&self, file: &str) -> Result<(), SinkError> {
         let hidden = self.hidden(file);
         match self.store.copy(&hidden, &Path::from(file)).await {
-            Ok(()) => self.store.delete(&hidden).await.map_err(|e| self.away(e)),
+            Ok(()) => {
+                steps::reached(Point::Linked);
+                self.store.delete(&hidden).await.map_err(|e| self.away(e))
+            }
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(e) => Err(self.away(e)),
         }
@@ -211,7 +215,9 @@ impl Sink for FileSink {
                     let named = newest.is_some();
                     let table_uuid = if named { mark.table_uuid } else { format!("{:032x}", ours.token) };
                     let mark = Mark { fence: Some(ours), table_uuid, ..mark };
+                    steps::pass(Point::FenceDue).map_err(|ordered| self.away(ordered))?;
                     if self.advance(newest.as_ref(), mark.clone(), vec![]).await? {
+                        steps::pass(Point::Fenced).map_err(|lost| self.away(lost))?;
                         break mark;
                     }
                 }
@@ -250,6 +256,7 @@ impl Sink for FileSink {
                 return Ok(Outcome::Applied(found));
             };
             self.write(ours, pending).await?;
+            steps::reached(Point::DataFiles);
             let mark = Mark {
                 epoch: Some(last.epoch),
                 offsets: last.offsets.clone(),
@@ -259,7 +266,9 @@ impl Sink for FileSink {
                 ..found
             };
             let files: Vec<_> = self.written.iter().filter_map(|written| written.file.clone()).collect();
+            steps::pass(Point::CommitDue).map_err(|ordered| self.away(ordered))?;
             if self.advance(newest.as_ref(), mark.clone(), files.clone()).await? {
+                steps::pass(Point::Committed).map_err(|lost| self.away(lost))?;
                 self.written.clear();
                 for file in &files {
                     self.link(file).await?;

@@ -83,7 +83,8 @@ impl Job {
         block_on(async {
             match &self.catalog {
                 Catalog::Sqlite => {
-                    let url = format!("sqlite:{}?mode=ro", self.path("data/catalog.db").display());
+                    // What a kill in the middle of a commit has left can only be rolled back by who may write.
+                    let url = format!("sqlite:{}?mode=rw", self.path("data/catalog.db").display());
                     // Before the first start there is neither the file nor, for a moment, the catalog's table in it.
                     let mut catalog = SqliteConnection::connect(&url).await.ok()?;
                     sqlx::query_scalar(&query).fetch_optional(&mut catalog).await.ok()?

@@ -41,6 +41,7 @@ fn partition(topic: &str, read_bytes: u64, max_seen: i64, status: Standing) -> P
     PartitionRecord {
         name: PartitionName { source: "events".into(), topic: topic.into(), partition: 0 },
         identity: String::new(),
+        begin: 0,
         position: Position { offset: 7, resume: StoredPrefix { bytes: read_bytes, digest: 0 }.encode() },
         time: PartitionTime::new(watermark, BTreeMap::new()),
         status,
@@ -100,6 +101,15 @@ fn files_are_measured_in_bytes_and_an_ended_one_is_read_whole() {
         status.partitions.iter().map(|p| (p.unit, p.lag)).collect::<Vec<_>>(),
         [(Unit::Bytes, Some(50)), (Unit::Bytes, Some(0))]
     );
+}
+
+#[test]
+fn a_read_from_the_middle_of_a_log_is_measured_from_where_it_began() {
+    let table = [60, 100].map(|begin| PartitionRecord { begin, ..partition("a", 0, 0, Standing::Live) });
+    let read_to = |position| PartitionStatus { position, end: Some(100), ..PartitionStatus::default() };
+    assert_eq!(progress(&table, &[read_to(60), read_to(100)]), Some(0.0));
+    assert_eq!(progress(&table, &[read_to(70), read_to(100)]), Some(0.25));
+    assert_eq!(progress(&table[1..], &[read_to(100)]), Some(1.0), "nothing to read");
 }
 
 #[test]
