@@ -4,19 +4,18 @@ mod harness;
 use std::fs;
 use std::io::Write;
 
-use floodmark_stack::Port;
-use harness::status::status;
-use harness::{Job, Run};
+use harness::Job;
+use harness::status::Listening;
 use serde_json::Value;
 
 /// Events by minute, from files that may grow; windows go to a folder.
-fn job(port: &Port) -> Job {
+fn job(listening: &Listening) -> Job {
     let job = Job::new(&format!(
         r#"
 [pipeline]
 id = "lagging"
 checkpoint = {{ interval = "50ms", dir = "file:data/checkpoints" }}
-listen = "{}"
+{}
 
 [source.events]
 type = "file"
@@ -41,7 +40,7 @@ type = "file"
 dir = "file:data/out"
 commit_interval = "50ms"
 "#,
-        port.address()
+        listening.line()
     ));
     fs::create_dir(job.path("data/events")).unwrap();
     job
@@ -53,10 +52,6 @@ fn append(job: &Job, file: &str, minutes: impl IntoIterator<Item = i64>) {
     for minute in minutes {
         writeln!(file, "{{\"user\":\"a\",\"at\":{}}}", minute * 60_000).unwrap();
     }
-}
-
-fn wait_for(run: &mut Run, port: &Port, what: impl Fn(&Value) -> bool) {
-    run.wait_until(|_| status(port.address()).is_some_and(|status| what(&status)));
 }
 
 fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
@@ -74,17 +69,17 @@ fn noticed(status: &Value, text: &str) -> bool {
 
 #[test]
 fn the_partition_that_holds_the_watermark_is_named_until_it_has_caught_up() {
-    let port = Port::reserve().unwrap();
-    let job = job(&port);
+    let listening = Listening::somewhere();
+    let job = job(&listening);
     append(&job, "fast", 0..20);
     append(&job, "slow", 0..5);
     let mut run = job.start();
-    wait_for(&mut run, &port, |status| {
+    listening.wait_for(&job, &mut run, |status| {
         held_by(status, "slow") && node(status, "minutes")["watermark_ms"] == 4 * 60_000
     });
-    wait_for(&mut run, &port, |status| noticed(status, "slow.ndjson-0 is quiet and holds the watermark"));
+    listening.wait_for(&job, &mut run, |status| noticed(status, "slow.ndjson-0 is quiet and holds the watermark"));
     append(&job, "slow", 5..40);
-    wait_for(&mut run, &port, |status| {
+    listening.wait_for(&job, &mut run, |status| {
         held_by(status, "fast") && node(status, "minutes")["watermark_ms"] == 19 * 60_000 && !noticed(status, "slow")
     });
     run.stop();
@@ -92,22 +87,22 @@ fn the_partition_that_holds_the_watermark_is_named_until_it_has_caught_up() {
 
 #[test]
 fn a_sink_that_is_behind_is_named_until_it_has_caught_up() {
-    let port = Port::reserve().unwrap();
-    let job = job(&port);
+    let listening = Listening::somewhere();
+    let job = job(&listening);
     append(&job, "events", 0..5);
     let mut run = job.start();
-    wait_for(&mut run, &port, |status| status["sinks"][0]["rows"] == 4);
+    listening.wait_for(&job, &mut run, |status| status["sinks"][0]["rows"] == 4);
     // A file in the place of the folder: the sink is out of reach.
     fs::rename(job.path("data/out"), job.path("data/away")).unwrap();
     fs::write(job.path("data/out"), "").unwrap();
     append(&job, "events", 5..10);
-    wait_for(&mut run, &port, |status| {
+    listening.wait_for(&job, &mut run, |status| {
         let sink = &status["sinks"][0];
         sink["waiting_rows"] == 5 && noticed(status, "out is away")
     });
     fs::remove_file(job.path("data/out")).unwrap();
     fs::rename(job.path("data/away"), job.path("data/out")).unwrap();
-    wait_for(&mut run, &port, |status| {
+    listening.wait_for(&job, &mut run, |status| {
         let sink = &status["sinks"][0];
         sink["rows"] == 9 && sink["waiting_rows"] == 0 && !noticed(status, "out is away")
     });

@@ -159,6 +159,9 @@ impl Coordinator {
         let Beginning { partitions, counters, last_id, sinks, nodes, state_digest } = beginning;
         Self {
             terms,
+            // What joins or comes back at the start is read behind a barrier, and need not wait for an interval to pass.
+            barrier_wanted: partitions.waits_for_barrier(),
+            segment_bytes: waiting_bytes(&sinks),
             partitions,
             since: counters,
             sinks,
@@ -167,9 +170,7 @@ impl Coordinator {
             aligning: None,
             publishing: VecDeque::new(),
             last_barrier_ms: now_ms,
-            barrier_wanted: false,
             savepoint: None,
-            segment_bytes: BTreeMap::new(),
             paused: false,
             ending: None,
             nodes,
@@ -200,7 +201,7 @@ impl Coordinator {
         let mut effects = vec![Effect::Names(self.partitions.names())];
         let all = (0..self.partitions.table.len() as u32).map(PartitionIndex);
         effects.extend(all.filter_map(|p| self.admit(p)));
-        if !self.partitions.table.is_empty() && self.partitions.all_ended() {
+        if self.partitions.all_ended() {
             self.ending = Some(Ending { drain: false, last: Some(self.last_id) });
             effects.push(Effect::CommitNow);
         }
@@ -219,6 +220,7 @@ impl Coordinator {
             Input::Worker(FromWorker::Exhausted(partition)) => {
                 self.partitions.leave(Leaving { partition, ended: true });
             }
+            Input::Worker(FromWorker::Trouble { .. }) => {}
             Input::Worker(FromWorker::OutboxFull) => self.barrier_wanted = true,
             Input::Worker(FromWorker::Failed { error, .. }) => return vec![Effect::Failed(JobError::Worker(error))],
             Input::Published(id, _) => effects.extend(self.published(id)),
@@ -272,7 +274,7 @@ impl Coordinator {
             return vec![];
         }
         let ending = self.ending.is_some_and(|e| e.last.is_none());
-        let over = self.ending.is_none() && !self.partitions.table.is_empty() && self.partitions.all_leaving();
+        let over = self.ending.is_none() && self.partitions.all_leaving();
         let due = now_ms >= self.last_barrier_ms + self.terms.interval_ms;
         let done = self.ending.is_some_and(|e| e.last.is_some());
         if done || !(ending || over || due || self.barrier_wanted || self.savepoint.is_some()) {
@@ -439,6 +441,15 @@ impl Coordinator {
         let owner = WorkerId((admission.partition.0 % u32::from(self.terms.workers)) as u16);
         Effect::Worker(owner, ToWorker::Admit(Box::new(admission)))
     }
+}
+
+/// What the outbox holds from before a start, by checkpoint.
+fn waiting_bytes(sinks: &BTreeMap<NodeId, SinkBook>) -> BTreeMap<CheckpointId, u64> {
+    let mut bytes = BTreeMap::new();
+    for epoch in sinks.values().flat_map(|book| &book.epochs).filter(|epoch| epoch.rows() > 0) {
+        *bytes.entry(epoch.epoch.checkpoint).or_default() += epoch.segments.iter().map(|s| s.length).sum::<u64>();
+    }
+    bytes
 }
 
 /// Chosen at the barrier, before any attempt, and the same after every restart: positive, and different for every epoch and sink.

@@ -19,6 +19,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload}
 use super::manifest::{Manifest, Unreadable};
 use super::recent::Recent;
 use crate::sink::{SegmentRef, Segments, SinkError};
+use crate::store;
 
 #[derive(Clone)]
 pub struct CheckpointDir {
@@ -30,7 +31,7 @@ pub struct CheckpointDir {
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
-    #[error("checkpoint directory {location}: {doing} {path}: {error}")]
+    #[error("checkpoint directory {location}: {doing} {path}: {}", store::reason(error))]
     Store { location: String, doing: &'static str, path: String, error: object_store::Error },
     #[error(
         "checkpoint directory {location}: the store accepts a second create-if-absent of one object, so two processes could both publish a checkpoint: use a store with conditional puts"
@@ -149,6 +150,15 @@ impl CheckpointDir {
         match self.store.head(&Path::from(path)).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed("looking for", path, error)),
+        }
+    }
+
+    /// Bytes of an object; `None`: it isn't there.
+    pub async fn length(&self, path: &str) -> Result<Option<u64>, DirError> {
+        match self.store.head(&Path::from(path)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed("looking for", path, error)),
         }
     }

@@ -1,7 +1,7 @@
 //! `floodmark run FILE`: runs a pipeline until its input ends or it is stopped.
 //!
-//! Exit codes: 0 done or stopped as asked · 1 failed, start it again · 2 the pipeline file or the command line is wrong · 3 refused to start, a person
-//! has to choose · 4 fenced by a newer start, don't restart this one (docs/OPERATING.md). Tested: tests/run_and_stop.rs.
+//! Exit codes: 0 done or stopped as asked · 1 failed, start it again · 2 the pipeline file or the command line is wrong · 3 refused, a person has to
+//! choose · 4 fenced by a newer start, don't restart this one (docs/OPERATING.md). Tested: tests/run_and_stop.rs.
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -143,7 +143,7 @@ fn exit_code(ended: &Result<(), Failure>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(_)) => ExitCode::from(super::EXIT_USAGE),
-        Err(Failure::Refused(_)) => ExitCode::from(REFUSED),
+        Err(Failure::Refused(_) | Failure::Stuck(_)) => ExitCode::from(REFUSED),
         Err(Failure::Fenced(_)) => ExitCode::from(FENCED),
         Err(Failure::Failed(_)) => ExitCode::from(FAILED),
     }

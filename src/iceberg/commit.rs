@@ -21,6 +21,7 @@ use iceberg::io::FileIO;
 use super::catalog::{Answer, Catalog, Loaded, name_of};
 use super::manifest::Manifests;
 use super::snapshot::Change;
+use super::storage;
 use super::writer::delete_files;
 use crate::sink::SinkError;
 use crate::steps::{self, Point};
@@ -169,7 +170,7 @@ async fn begin(table: &Table, change: &Change, base: &Loaded, prefix: String) ->
         }),
         Err(e) => {
             table.delete(&manifests.written).await;
-            Err(table.away(e))
+            Err(table.away(storage::why(&e)))
         }
     }
 }

@@ -11,6 +11,7 @@ use iceberg::spec::DataFile;
 use super::catalog::Loaded;
 use super::commit::Table;
 use super::manifest::Added;
+use super::storage::why;
 use super::writer::{DataWriter, delete_files, plain};
 use crate::sink::{PendingEpoch, RowDigest, SharedSegments, SinkError};
 use crate::steps::{self, Point};
@@ -138,11 +139,11 @@ impl Parts {
             }
             bytes += segment.length;
             if bytes >= PIECE_BYTES {
-                writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(e))?;
+                writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(why(&e)))?;
                 bytes = 0;
             }
         }
-        writer.write(&piece).await.map_err(|e| table.away(e))?;
-        Ok((writer.finish().await.map_err(|e| table.away(e))?, delta))
+        writer.write(&piece).await.map_err(|e| table.away(why(&e)))?;
+        Ok((writer.finish().await.map_err(|e| table.away(why(&e)))?, delta))
     }
 }

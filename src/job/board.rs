@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex};
+use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex, WorkerId};
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::time::EventTime;
@@ -36,6 +36,8 @@ pub struct Board {
     last: Option<Complete>,
     completed: u64,
     rate: Rate,
+    /// Why workers get nothing from a source.
+    troubles: BTreeMap<(NodeId, WorkerId), String>,
     sinks: BTreeMap<NodeId, SinkSeen>,
 }
 
@@ -88,7 +90,16 @@ impl Board {
             last: None,
             completed: 0,
             rate: Rate { at_ms: now_ms, read: read(&terms.plan, &coordinator.nodes().counters), per_second: 0 },
+            troubles: BTreeMap::new(),
             sinks: pipeline.sinks.iter().map(seen).collect(),
+        }
+    }
+
+    /// Why a worker gets nothing from a source; `None`: it does again.
+    pub fn trouble(&mut self, worker: WorkerId, node: NodeId, why: Option<String>) {
+        match why {
+            Some(why) => drop(self.troubles.insert((node, worker), why)),
+            None => drop(self.troubles.remove(&(node, worker))),
         }
     }
 
@@ -218,6 +229,7 @@ impl Board {
             kind,
             watermark_ms: watermark.map(|w| w.0),
             has_event_time: kind != "sink" && !sources.is_empty(),
+            trouble: self.troubles.iter().find(|((node, _), _)| *node == id).map(|(_, why)| why.clone()),
             held_by: holder.filter(|_| kind != "sink").map(|p| p.name.clone()),
             counters: counted(&node.kind, &counters),
         }

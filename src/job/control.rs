@@ -161,6 +161,10 @@ impl Running<'_> {
         let now_ms = now(self.clock);
         let input = match event {
             Event::Tick => return self.tick(now_ms),
+            Event::Worker(FromWorker::Trouble { worker, node, why }) => {
+                self.board.trouble(worker, node, why);
+                return Ok(vec![]);
+            }
             Event::Worker(report) => Input::Worker(report),
             Event::Publisher(report) => return self.publisher(report, now_ms),
             Event::Committer(report) => return self.committer(report, now_ms),

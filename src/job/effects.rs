@@ -12,7 +12,7 @@ use super::look::Named;
 use super::start::Started;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
-use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
+use crate::checkpoint::coordinator::{Effect, JobError, Publication, SinkBook};
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
@@ -20,6 +20,7 @@ use crate::checkpoint::savepoint;
 use crate::commit::committer::{Committer, Tag};
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
 use crate::config::model::{Pipeline, SinkConnector};
+use crate::runtime::part::WorkerError;
 use crate::source::check::check;
 use crate::source::names::PartitionNames;
 use crate::source::{Log, SourceError};
@@ -100,7 +101,7 @@ impl Hands {
             }
             Effect::CommitNow => self.committers.values().for_each(|c| drop(c.send(ToCommitter::Flush))),
             Effect::Finished => return Some(Ok(())),
-            Effect::Failed(error) => return Some(Err(Failure::Failed(error.to_string()))),
+            Effect::Failed(error) => return Some(Err(failure(&error))),
         }
         None
     }
@@ -114,6 +115,18 @@ impl Hands {
     pub fn stop(self) {
         drop(self.committers);
         self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// A file that was changed in place stays so: starting again would end in the same place.
+fn failure(error: &JobError) -> Failure {
+    match error {
+        JobError::Worker(WorkerError::Source { error: SourceError::FileChanged { .. }, .. }) => {
+            Failure::Stuck(format!(
+                "{error}\n  choose: put the file back as it was\n          a new pipeline id   read all files from their beginning"
+            ))
+        }
+        _ => Failure::Failed(error.to_string()),
     }
 }
 

@@ -56,8 +56,11 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
 fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
     let nothing = || "not set".to_owned();
-    let differs = |key: &&String| now.parts.get(*key) != before.fingerprint.get(*key);
-    let key = keys.into_iter().find(differs)?;
+    let (is, was) = (|key: &str| now.parts.get(key), |key: &str| before.fingerprint.get(key));
+    let differs = |key: &&String| is(key) != was(key) && !is_new_nullable_column(key, was(key), is(key));
+    // What follows from another key unless it is given (a horizon's bucket, a tumbling window's slide) is told last.
+    let follows = |key: &&String| ["bucket", "slide"].contains(&key.as_str());
+    let key = keys.filter(differs).min_by_key(follows)?;
     if options.reset.iter().any(|n| n == node) {
         return Some(Edit::Reset { node: node.to_owned() });
     }
@@ -65,9 +68,14 @@ fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options
         node: node.to_owned(),
         line: now.line,
         key: key.clone(),
-        was: before.fingerprint.get(key).cloned().unwrap_or_else(nothing),
-        is: now.parts.get(key).cloned().unwrap_or_else(nothing),
+        was: was(key).cloned().unwrap_or_else(nothing),
+        is: is(key).cloned().unwrap_or_else(nothing),
     })
+}
+
+/// A column that may be null can be added: rows from before have none of it. Whoever keys by it has another `key`, and is told so.
+fn is_new_nullable_column(key: &str, was: Option<&String>, is: Option<&String>) -> bool {
+    key.starts_with("schema.") && was.is_none() && is.is_some_and(|column| column.ends_with('?'))
 }
 
 /// Names of the nodes of a kind, with their ids.

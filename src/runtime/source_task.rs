@@ -23,6 +23,8 @@ pub struct SourceTask {
     reader: Box<dyn Reader>,
     decoder: Box<dyn Decoder>,
     stamping: Stamping,
+    /// As it was last told.
+    trouble: Option<String>,
     pub counters: NodeCounters,
 }
 
@@ -53,7 +55,7 @@ impl SourceTask {
         slices: SliceWidth,
     ) -> Self {
         let stamping = Stamping { node, spec, slices, partitions: BTreeMap::new() };
-        Self { reader, decoder, stamping, counters: NodeCounters::default() }
+        Self { reader, decoder, stamping, trouble: None, counters: NodeCounters::default() }
     }
 
     pub fn node(&self) -> NodeId {
@@ -108,6 +110,15 @@ impl SourceTask {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Why nothing comes, or that it has passed; each once. A reader that hands out records has no trouble.
+    pub fn news_of_trouble(&mut self, read: usize) -> Option<Option<String>> {
+        let now = if read > 0 { None } else { self.reader.trouble() };
+        (now != self.trouble).then(|| {
+            self.trouble = now.clone();
+            now
+        })
     }
 
     /// Partitions that have handed out their last record since the last call.

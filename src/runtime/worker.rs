@@ -272,6 +272,8 @@ impl Worker {
             let exhausted = source.exhausted();
             self.reports.extend(exhausted.into_iter().map(FromWorker::Exhausted));
             let polled = polled.map_err(|error| self.source_error(node, error))?;
+            let trouble = self.sources[place].news_of_trouble(polled.read);
+            self.reports.extend(trouble.map(|why| FromWorker::Trouble { worker: self.info.worker, node, why }));
             if polled.read > 0 {
                 self.emit_polled(node, polled)?;
                 return Ok(Step::Busy);

@@ -69,22 +69,27 @@ impl Job {
     }
 
     pub fn start_with(&self, options: &[&str]) -> Run {
-        self.launch(options, None)
+        self.launch(options, None, |command| command)
     }
 
     /// Starts it with an order that it finds at its first step.
     pub fn start_ordered(&self, order: Order) -> Run {
-        self.launch(&[], Some(order))
+        self.launch(&[], Some(order), |command| command)
     }
 
-    fn launch(&self, options: &[&str], order: Option<Order>) -> Run {
+    /// Starts it in surroundings that the test makes for the command.
+    pub fn start_in(&self, options: &[&str], surroundings: impl FnOnce(Command) -> Command) -> Run {
+        self.launch(options, None, surroundings)
+    }
+
+    fn launch(&self, options: &[&str], order: Option<Order>, surroundings: impl FnOnce(Command) -> Command) -> Run {
         self.runs.set(self.runs.get() + 1);
         let output = self.path(&format!("output-{}", self.runs.get()));
         let orders = self.path(&format!("orders-{}", self.runs.get()));
         order.iter().for_each(|order| order.put(&orders));
         let mut command = self.command(&[&["run", "pipeline.toml"], options].concat());
         command.env(ORDERS, &orders);
-        Run { process: Process::start(command, &output).unwrap(), output, orders }
+        Run { process: Process::start(surroundings(command), &output).unwrap(), output, orders }
     }
 
     /// Runs to the end of the input.
@@ -94,11 +99,21 @@ impl Job {
 
     /// Starts it and waits for it to end with this code; gives what it said.
     pub fn ends_with(&self, code: i32, options: &[&str]) -> String {
-        let mut run = self.start_with(options);
-        let ended = run.wait();
-        let said = run.said();
-        assert_eq!(ended, Some(code), "{said}");
-        said
+        self.start_with(options).ends_with(code)
+    }
+
+    /// The pipeline file with one text in the place of another that stands in it.
+    pub fn change(&self, from: &str, to: &str) {
+        let file = fs::read_to_string(self.path("pipeline.toml")).unwrap();
+        assert!(file.contains(from), "no {from} in {file}");
+        self.edit(&file.replacen(from, to, 1));
+    }
+
+    /// What another command than `run` prints, and its exit code.
+    pub fn ask(&self, arguments: &[&str]) -> (Code, String) {
+        let output = self.command(arguments).output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
     }
 
     /// Waits until `yes`, as long as `run` is alive.
@@ -243,11 +258,23 @@ impl Run {
         self.process.resume();
     }
 
+    /// Waits for its end with this code; gives what it said.
+    pub fn ends_with(mut self, code: i32) -> String {
+        let ended = self.wait();
+        let said = self.said();
+        assert_eq!(ended, Some(code), "{said}");
+        said
+    }
+
     /// Asks it to stop, as a supervisor does, and waits for a good end.
     pub fn stop(&mut self) {
-        self.process.signal(Signal::TERM);
+        self.ask_to_stop();
         let code = self.wait();
         assert_eq!(code, Some(0), "{}", self.said());
+    }
+
+    pub fn ask_to_stop(&mut self) {
+        self.process.signal(Signal::TERM);
     }
 
     /// All it has printed.

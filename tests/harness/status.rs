@@ -1,19 +1,40 @@
-//! What a job answers over HTTP while it runs.
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
+//! A job that tells how it is: its `/status`, asked over HTTP as a person's browser does.
+use floodmark_stack::Port;
 use serde_json::Value;
 
-/// Status code and body of a page; nothing while nobody answers.
-pub fn get(address: SocketAddr, page: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET {page} HTTP/1.1\r\nHost: floodmark\r\nConnection: close\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+use super::tables::block_on;
+use super::{Job, Run};
+
+/// The address that a job listens on.
+pub struct Listening(Port);
+
+impl Listening {
+    pub fn somewhere() -> Listening {
+        Listening(Port::reserve().unwrap())
+    }
+
+    /// What the pipeline file says about it.
+    pub fn line(&self) -> String {
+        format!("listen = \"{}\"", self.0.address())
+    }
+
+    /// `None` while nobody answers.
+    pub fn status(&self) -> Option<Value> {
+        block_on(async { reqwest::get(format!("http://{}/status", self.0.address())).await.ok()?.json().await.ok() })
+    }
+
+    /// Waits for a status that is so, as long as `run` is alive.
+    pub fn wait_for(&self, job: &Job, run: &mut Run, yes: impl Fn(&Value) -> bool) -> Value {
+        let mut seen = None;
+        job.wait_while(run, |_| {
+            seen = self.status();
+            seen.as_ref().is_some_and(&yes)
+        });
+        seen.unwrap()
+    }
 }
 
-pub fn status(address: SocketAddr) -> Option<Value> {
-    serde_json::from_str(&get(address, "/status")?.1).ok()
+/// Records that a source has read, by the counters of a status; none before the first one is told.
+pub fn read(status: &Value) -> u64 {
+    status["nodes"][0]["counters"]["read"].as_u64().unwrap_or(0)
 }

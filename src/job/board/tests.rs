@@ -71,7 +71,8 @@ impl World {
             outbox_bytes: 1 << 20,
             restored_from: None,
         };
-        let source = SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5_000), watermark: None };
+        let source =
+            SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5_000), watermark: None, bounded: true };
         let nodes = pipeline.plan.nodes.len();
         let beginning = Beginning {
             partitions: Partitions::new(table, vec![], vec![source]),
@@ -136,9 +137,24 @@ fn rows_wait_from_when_they_are_seen() {
         replay_from: BTreeMap::new(),
     };
     let mut world = World::with(vec![], VecDeque::from([epoch]));
-    world.status(1_000);
+    assert_eq!(world.status(1_000).outbox.bytes, 640, "rows from before the start fill the outbox too");
     assert!(world.board.away(OUT, "refused") && !world.board.away(OUT, "refused"), "said once");
     let sink = world.status(4_500).sinks.remove(0);
     assert_eq!((sink.waiting_rows, sink.waiting_bytes, sink.waiting_ms), (8, 640, Some(3_500)));
     assert_eq!(sink.away.as_deref(), Some("refused"));
+}
+
+#[test]
+fn a_source_in_trouble_is_named_until_every_worker_reads_again() {
+    let mut world = World::with(vec![], VecDeque::new());
+    let (source, why) = (NodeId(0), "b1: connection refused".to_owned());
+    let notices = |world: &mut World| world.status(0).notices.into_iter().map(|n| n.text).collect::<Vec<_>>();
+    world.board.trouble(WorkerId(0), source, Some(why.clone()));
+    world.board.trouble(WorkerId(1), source, Some(why));
+    let text = "events gets nothing to read: b1: connection refused. Reading goes on by itself once that has passed.";
+    assert_eq!(notices(&mut world), [text]);
+    world.board.trouble(WorkerId(0), source, None);
+    assert_eq!(notices(&mut world), [text]);
+    world.board.trouble(WorkerId(1), source, None);
+    assert_eq!(notices(&mut world), [""; 0]);
 }
