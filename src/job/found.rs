@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use floodmark_pipeline::ids::Epoch;
-use floodmark_pipeline::plan::{NodeKind, Plan};
+use floodmark_pipeline::plan::{Node, NodeKind, Plan};
 use floodmark_pipeline::recovery::{Edit, ManifestSummary, Recorded, Refusal};
 
 use super::Options;
@@ -36,15 +36,23 @@ pub fn recorded(sink: &SinkRecord, manifest: &Manifest) -> Recorded {
     Recorded { base: sink.base, epochs, offsets }
 }
 
+/// A key that no node can change: the state of all is spread by it.
+const OF_ALL_STATE: &str = "max_parallelism";
+
 /// How the file's nodes differ from the manifest's, by name.
 pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec<Edit> {
-    let now = &pipeline.fingerprints;
     let before: BTreeMap<&str, &NodeRecord> = manifest.nodes.iter().map(|n| (n.name.as_str(), n)).collect();
     let mut edits = vec![];
-    for node in pipeline.plan.nodes.iter().map(|n| &n.name) {
-        match before.get(node.as_str()) {
-            None => edits.push(Edit::Added { node: node.clone() }),
-            Some(record) => edits.extend(now.get(node).and_then(|f| changed(node, f, record, options))),
+    for node in &pipeline.plan.nodes {
+        let (name, now) = (&node.name, pipeline.fingerprints.get(&node.name));
+        match before.get(name.as_str()) {
+            None => edits.push(Edit::Added { node: name.clone() }),
+            Some(record) => {
+                let change = now.and_then(|now| changed(node, now, record));
+                let reset =
+                    options.reset.contains(name) && !matches!(change, Some(Edit::Changed { resettable: false, .. }));
+                edits.extend(if reset { Some(Edit::Reset { node: name.clone() }) } else { change });
+            }
         }
     }
     let is_sink = |name: &str| manifest.sinks.iter().any(|s| s.name == name);
@@ -53,21 +61,26 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
     edits
 }
 
-fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options) -> Option<Edit> {
+/// The first difference; one that a reset doesn't help against comes before all others.
+fn changed(node: &Node, now: &Fingerprint, before: &NodeRecord) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
-    let nothing = || "not set".to_owned();
-    let differs = |key: &&String| now.parts.get(*key) != before.fingerprint.get(*key);
-    let key = keys.into_iter().find(differs)?;
-    if options.reset.iter().any(|n| n == node) {
-        return Some(Edit::Reset { node: node.to_owned() });
-    }
+    let differing: Vec<_> = keys.filter(|key| now.parts.get(*key) != before.fingerprint.get(*key)).collect();
+    let of_all = differing.iter().find(|key| **key == OF_ALL_STATE);
+    let key = of_all.or(differing.first())?;
+    let value = |parts: &BTreeMap<String, String>| parts.get(*key).cloned().unwrap_or_else(|| "not set".to_owned());
     Some(Edit::Changed {
-        node: node.to_owned(),
+        node: node.name.clone(),
         line: now.line,
-        key: key.clone(),
-        was: before.fingerprint.get(key).cloned().unwrap_or_else(nothing),
-        is: now.parts.get(key).cloned().unwrap_or_else(nothing),
+        key: (*key).clone(),
+        was: value(&before.fingerprint),
+        is: value(&now.parts),
+        resettable: is_keyed(&node.kind) && *key != OF_ALL_STATE,
     })
+}
+
+/// It remembers something that can be left behind.
+pub fn is_keyed(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Dedup(_) | NodeKind::Window(_))
 }
 
 /// Names of the nodes of a kind, with their ids.
