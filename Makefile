@@ -2,13 +2,14 @@
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/floodmark/target
 
-.PHONY: help demo test build bench
+.PHONY: help demo test build bench recovery
 
 help:
 	@echo 'make demo   build, run the pipeline with faults, count every row'
 	@echo 'make test   everything: format, lints, unit tests, tests against real services'
 	@echo 'make build  the release binary'
 	@echo 'make bench  the micro-benchmarks'
+	@echo 'make recovery  how long a job with 1 GiB of state is away after a SIGKILL'
 
 demo: build
 	$(CARGO_TARGET_DIR)/release/floodmark demo
@@ -29,4 +30,7 @@ test:
 	@scripts/timed --table
 
 bench:
-	cargo bench
+	cargo bench --workspace --bench decode --bench dedup
+
+recovery:
+	cargo bench --bench recovery
