@@ -2,7 +2,7 @@
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/floodmark/target
 
-.PHONY: help demo test build bench bench-e2e
+.PHONY: help demo test build bench bench-e2e recovery
 
 help:
 	@echo 'make demo   build, run the pipeline with faults, count every row'
@@ -10,6 +10,7 @@ help:
 	@echo 'make build  the release binary'
 	@echo 'make bench  the micro-benchmarks'
 	@echo 'make bench-e2e  10 M events through the whole pipeline, in CPU-seconds'
+	@echo 'make recovery  how long a job with 1 GiB of state is away after a SIGKILL'
 
 demo: build
 	$(CARGO_TARGET_DIR)/release/floodmark demo
@@ -34,3 +35,6 @@ bench:
 
 bench-e2e:
 	cargo bench --bench end_to_end
+
+recovery:
+	cargo bench --bench recovery

@@ -93,8 +93,10 @@ pub enum Edit {
         key: String,
         was: String,
         is: String,
+        /// It could begin anew.
+        resettable: bool,
     },
-    /// As `Changed`, and the user asked to begin the node anew.
+    /// The user asked to begin the node anew, whether it has changed or not.
     Reset {
         node: String,
     },
@@ -163,6 +165,7 @@ pub enum Refusal {
         key: String,
         was: String,
         is: String,
+        resettable: bool,
     },
     Table {
         sink: String,
@@ -201,8 +204,8 @@ pub fn plan(observed: &Observed) -> Plan {
             Edit::Removed { node, is_sink: true } => retire.push(node),
             Edit::Removed { .. } => {}
             Edit::Reset { node } => reset.push(node),
-            Edit::Changed { node, line, key, was, is } => {
-                refusals.push(Refusal::NodeChanged { node, line, key, was, is });
+            Edit::Changed { node, line, key, was, is, resettable } => {
+                refusals.push(Refusal::NodeChanged { node, line, key, was, is, resettable });
             }
         }
     }
@@ -318,10 +321,18 @@ impl fmt::Display for Refusal {
                 f,
                 "a sink has left the pipeline file with rows that wait for it\n  sink {sink}: {pending} epochs wait, and it can't be reached: {why}\n  choose: bring it back until they are committed\n          floodmark run --forget {sink}   give these rows up"
             ),
-            Self::NodeChanged { node, line, key, was, is } => write!(
-                f,
-                "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back\n          a new pipeline id   start over"
-            ),
+            Self::NodeChanged { node, line, key, was, is, resettable } => {
+                let reset = match resettable {
+                    true => {
+                        format!("\n          floodmark run --reset {node}   begin it anew, without what it remembers")
+                    }
+                    false => String::new(),
+                };
+                write!(
+                    f,
+                    "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back{reset}\n          a new pipeline id   start over"
+                )
+            }
             Self::Table { sink, difference } => write!(
                 f,
                 "the table is not what the pipeline file says\n  sink {sink}: {difference}\n  choose: change the table or the pipeline file\n          another table"

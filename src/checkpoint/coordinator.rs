@@ -125,6 +125,8 @@ pub struct Coordinator {
     since: Vec<NodeCounters>,
     sinks: BTreeMap<NodeId, SinkBook>,
     state_digest: u128,
+    /// Bytes of memory that the workers' keyed state held at the last cut.
+    state_memory: u64,
     last_id: CheckpointId,
     aligning: Option<Aligning>,
     publishing: VecDeque<CheckpointId>,
@@ -166,6 +168,7 @@ impl Coordinator {
             since: counters,
             sinks,
             state_digest,
+            state_memory: 0,
             last_id,
             aligning: None,
             publishing: VecDeque::new(),
@@ -183,6 +186,10 @@ impl Coordinator {
 
     pub fn nodes(&self) -> &NodesAtCut {
         &self.nodes
+    }
+
+    pub fn state_memory(&self) -> u64 {
+        self.state_memory
     }
 
     pub fn sinks(&self) -> &BTreeMap<NodeId, SinkBook> {
@@ -316,6 +323,7 @@ impl Coordinator {
     fn complete_cut(&mut self, aligned: Aligning) -> Result<Vec<Effect>, JobError> {
         let Aligning { id, mut parts, decisions, savepoint } = aligned;
         parts.sort_by_key(|p| p.worker);
+        self.state_memory = parts.iter().map(|p| p.state_memory).sum();
         self.nodes = cut::nodes_at_cut(&self.terms.plan, &parts, &self.since)?;
         let read = parts.iter_mut().flat_map(|p| std::mem::take(&mut p.partitions)).collect::<Vec<_>>();
         let joined = !decisions.joining.is_empty();

@@ -9,6 +9,7 @@ use floodmark_pipeline::mark::ReplayFrom;
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::stamp::SliceWidth;
 use floodmark_pipeline::time::{EventTime, Span};
+use floodmark_state::StateDigest;
 
 use super::dir::segment_name;
 use super::manifest::{NodeRecord, PartitionRecord};
@@ -23,6 +24,7 @@ pub struct NodesAtCut {
     pub fired_floors: Vec<Option<EventTime>>,
     pub oldest: Vec<Option<EventTime>>,
     pub counters: Vec<NodeCounters>,
+    pub state: Vec<StateDigest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +52,9 @@ pub fn nodes_at_cut(plan: &Plan, parts: &[Part], since: &[NodeCounters]) -> Resu
         nodes.oldest.push(of_node.iter().filter_map(|p| p.oldest).min());
         let counted = of_node.iter().fold(since[usize::from(id.0)], |sum, p| sum.plus(p.counters));
         nodes.counters.push(counted);
+        let mut state = StateDigest::default();
+        of_node.iter().for_each(|p| state += p.state);
+        nodes.state.push(state);
     }
     counters::check(plan, &nodes.counters)?;
     Ok(nodes)
@@ -174,6 +179,7 @@ pub fn node_records(
             watermark: nodes.watermarks[at],
             fired_floor: nodes.fired_floors[at],
             counters: nodes.counters[at],
+            state: nodes.state[at],
             name,
         }
     };

@@ -3,6 +3,7 @@
 //! Doesn't know: what a manifest means for a start. Keeps: a manifest and a claim are created only if absent, on every store, so one name never means two
 //! things; what a put has answered for is durable. Tested: here on a local folder; the whole life of a checkpoint in `tests/`.
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::ipc::reader::StreamDecoder;
@@ -16,8 +17,10 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
+use super::adopt;
 use super::manifest::{Manifest, Unreadable};
 use super::recent::Recent;
+use crate::config::model::Location;
 use crate::sink::{SegmentRef, Segments, SinkError};
 use crate::store;
 
@@ -27,6 +30,8 @@ pub struct CheckpointDir {
     /// As the pipeline file spells it, for messages.
     location: String,
     recent: Recent,
+    /// Where it lies, if that is a local disk.
+    local: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +64,28 @@ impl fmt::Debug for CheckpointDir {
 
 impl CheckpointDir {
     pub fn new(store: Arc<dyn ObjectStore>, location: String) -> Self {
-        Self { store, location, recent: Recent::default() }
+        Self { store, location, recent: Recent::default(), local: None }
+    }
+
+    /// The same on a local disk, so that files may be taken over by links.
+    pub fn at(store: Arc<dyn ObjectStore>, location: &Location) -> Self {
+        let local = match location {
+            Location::File(path) => Some(path.clone()),
+            Location::S3 { .. } => None,
+        };
+        Self { local, ..Self::new(store, location.to_string()) }
+    }
+
+    /// Takes over a local file that never changes, under a name that was never used before. False: it has to be put there.
+    pub async fn adopt(&self, from: &std::path::Path, path: &str) -> Result<bool, DirError> {
+        let Some(root) = self.local.clone() else { return Ok(false) };
+        let (from, name) = (from.to_owned(), path.to_owned());
+        let linked = tokio::task::spawn_blocking(move || adopt::link(&from, &root, &name)).await;
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+            let error = object_store::Error::Generic { store: "LocalFileSystem", source };
+            self.failed("linking", path, error)
+        };
+        linked.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
     }
 
     /// Refuses a store that lets two puts create one object.

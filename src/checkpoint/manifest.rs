@@ -9,6 +9,7 @@ use floodmark_pipeline::rows::WatermarkCause;
 use floodmark_pipeline::stamp::PartitionTime;
 use floodmark_pipeline::time::{EventTime, Span};
 use floodmark_pipeline::watermark::{Floor, PartitionWatermark};
+use floodmark_state::StateDigest;
 use prost::Message;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -65,6 +66,8 @@ pub struct NodeRecord {
     pub watermark: Option<EventTime>,
     pub fired_floor: Option<EventTime>,
     pub counters: NodeCounters,
+    /// Of what the node remembers, over all workers.
+    pub state: StateDigest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -302,10 +305,13 @@ fn node_to(n: &NodeRecord) -> proto::Node {
         watermark_ms: n.watermark.map(|w| w.0),
         fired_floor_ms: n.fired_floor.map(|w| w.0),
         counters: n.counters.to_list().to_vec(),
+        state_entries: n.state.entries,
+        state_digest: n.state.sum.to_le_bytes().to_vec(),
     }
 }
 
 fn node_from(n: proto::Node) -> NodeRecord {
+    let sum = u128_from(&n.state_digest).unwrap_or(0);
     NodeRecord {
         name: n.name,
         fingerprint: n.fingerprint,
@@ -313,6 +319,7 @@ fn node_from(n: proto::Node) -> NodeRecord {
         watermark: n.watermark_ms.map(EventTime),
         fired_floor: n.fired_floor_ms.map(EventTime),
         counters: NodeCounters::from_list(&n.counters),
+        state: StateDigest { entries: n.state_entries, sum },
     }
 }
 

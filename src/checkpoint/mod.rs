@@ -7,6 +7,7 @@
 //!   DIR/state/<number>-<token>/<id>-<worker>-<name> state files, shared between manifests
 //!   DIR/savepoints/<name>/...                       self-contained, never collected
 //! ```
+pub mod adopt;
 pub mod collect;
 pub mod coordinator;
 pub mod cut;

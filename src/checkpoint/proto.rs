@@ -103,6 +103,11 @@ pub struct Node {
     pub fired_floor_ms: Option<i64>,
     #[prost(uint64, repeated, tag = "6")]
     pub counters: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    pub state_entries: u64,
+    /// Empty in manifests of builds that didn't keep it.
+    #[prost(bytes = "vec", tag = "8")]
+    pub state_digest: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -2,7 +2,7 @@
 //!
 //! Publications are worked off one after another, so manifests become durable in id order. What fails is tried again until it holds: an outage
 //! of the store delays checkpoints and nothing else. Doesn't know: workers, commits.
-//! Keeps: the manifest is written last; a state file is reused only from the last complete manifest, every other gets a name never used before.
+//! Keeps: the manifest is written last; a state file is reused only from the last complete manifest, every other gets a name never used before. Tested: here.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -116,6 +116,9 @@ impl Publisher {
         file: StateFile,
     ) -> Result<StateFileRecord, PublishError> {
         let path = state_name(self.incarnation, checkpoint, worker, &file.name);
+        if file.immutable && self.dir.adopt(&file.path, &path).await? {
+            return self.adopted(file, path).await;
+        }
         let local = file.path.clone();
         let bytes = tokio::fs::read(&local).await;
         let bytes =
@@ -127,11 +130,112 @@ impl Publisher {
         Ok(StateFileRecord { name: file.name, path, length, digest, immutable: file.immutable })
     }
 
+    /// The record of a file that has been linked. It is read for its digest only.
+    async fn adopted(&self, file: StateFile, path: String) -> Result<StateFileRecord, PublishError> {
+        let (name, length, immutable) = (file.name.clone(), file.length, file.immutable);
+        let local = file.path.clone();
+        let digest = tokio::task::spawn_blocking(move || file.content_digest()).await;
+        let digest = digest.map_err(|error| floodmark_state::StateError::Io {
+            doing: "reading",
+            path: local,
+            source: std::io::Error::other(error),
+        })??;
+        Ok(StateFileRecord { name, path, length, digest, immutable })
+    }
+
     fn remember(&mut self, state: &[Vec<StateFileRecord>]) {
         self.known.clear();
         for (worker, files) in state.iter().enumerate() {
             let immutable = files.iter().filter(|f| f.immutable);
             self.known.extend(immutable.map(|f| ((WorkerId(worker as u16), f.name.clone()), f.clone())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+
+    use floodmark_state::StateDigest;
+
+    use super::*;
+    use crate::checkpoint::manifest::tests::manifest;
+    use crate::config::model::Location;
+
+    const WORKER: WorkerId = WorkerId(0);
+
+    struct World {
+        root: PathBuf,
+        dir: CheckpointDir,
+        _folder: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().join("checkpoints");
+            let location = Location::File(root.clone());
+            let dir = CheckpointDir::at(crate::store::open(&location, &Default::default()).unwrap(), &location);
+            Self { root, dir, _folder: folder }
+        }
+
+        fn publisher(&self, kept: &[Vec<StateFileRecord>]) -> Publisher {
+            Publisher::new(self.dir.clone(), manifest(2, 5).incarnation, kept)
+        }
+
+        /// A file of the working database.
+        fn file(&self, name: &str, content: &str) -> StateFile {
+            let path = self.root.with_file_name(format!("{name}-{content}"));
+            std::fs::write(&path, content).unwrap();
+            StateFile { name: name.into(), path, length: content.len() as u64, immutable: name.ends_with(".sst") }
+        }
+
+        async fn publish(&self, publisher: &mut Publisher, id: u64, files: Vec<StateFile>) -> Vec<StateFileRecord> {
+            let snapshot = Snapshot { checkpoint: CheckpointId(id), files, digest: StateDigest::default() };
+            let publication = Publication {
+                manifest: manifest(2, id),
+                segments: vec![],
+                state: vec![(WORKER, snapshot)],
+                oldest_waiting: None,
+                savepoint: None,
+            };
+            let published = publisher.publish(publication, 0, &mut |error| panic!("{error}")).await;
+            published.unwrap().0.state.remove(0)
+        }
+    }
+
+    fn inode(path: &Path) -> u64 {
+        std::fs::metadata(path).unwrap().ino()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_never_changes_is_linked_and_any_other_copied() {
+        let world = World::new();
+        let files = vec![world.file("000009.sst", "rows"), world.file("MANIFEST", "list")];
+        let records = world.publish(&mut world.publisher(&[]), 5, files.clone()).await;
+        let is_linked = |at: usize| inode(&files[at].path) == inode(&world.root.join(&records[at].path));
+        assert_eq!((is_linked(0), is_linked(1)), (true, false));
+        for (file, record) in files.iter().zip(&records) {
+            assert_eq!(std::fs::read(world.root.join(&record.path)).unwrap(), std::fs::read(&file.path).unwrap());
+            assert_eq!((record.digest, record.length), (file.content_digest().unwrap(), 4));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_put_once_and_again_only_under_another_name() {
+        let world = World::new();
+        let file = world.file("000009.sst", "rows");
+        let mut publisher = world.publisher(&[]);
+        let first = world.publish(&mut publisher, 5, vec![file.clone()]).await;
+        let second = world.publish(&mut publisher, 6, vec![file]).await;
+        assert_eq!(first, second);
+        let again = world.file("000009.sst", "more");
+        let restarted =
+            world.publish(&mut world.publisher(std::slice::from_ref(&second)), 7, vec![again.clone()]).await;
+        assert_eq!(restarted, second, "a store that goes on with its files");
+        let anew = world.publish(&mut world.publisher(&[]), 8, vec![again.clone()]).await;
+        assert_eq!(anew[0].digest, again.content_digest().unwrap(), "names that began anew are other files");
+        assert_ne!(anew[0].path, second[0].path);
     }
 }

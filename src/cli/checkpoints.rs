@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::checkpoint::dir::{CheckpointDir, DirError};
-use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::manifest::{Manifest, NodeRecord};
 use crate::checkpoint::savepoint;
 use crate::config;
 use crate::config::model::{Location, Settings};
@@ -60,8 +60,19 @@ struct Row {
     incarnation: u64,
     age_ms: u64,
     state_bytes: u64,
+    /// Of the content of all state, whatever files it lies in: equal for equal positions.
+    state_digest: String,
+    nodes: Vec<NodeState>,
     waiting: Vec<Waiting>,
     restored_from: Option<String>,
+}
+
+/// What a dedup or window node remembers.
+#[derive(Debug, PartialEq, Serialize)]
+struct NodeState {
+    node: String,
+    entries: u64,
+    digest: String,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -122,9 +133,15 @@ fn row(manifest: &Manifest, now_ms: i64) -> Row {
         incarnation: manifest.incarnation.number,
         age_ms: now_ms.saturating_sub(manifest.created_ms).max(0) as u64,
         state_bytes: manifest.state.iter().flatten().map(|f| f.length).sum(),
+        state_digest: format!("{:032x}", manifest.state_digest),
+        nodes: manifest.nodes.iter().filter(|n| n.state.entries > 0).map(node_state).collect(),
         waiting: waiting.filter(|w| w.rows > 0).collect(),
         restored_from: manifest.restored_from.clone(),
     }
+}
+
+fn node_state(node: &NodeRecord) -> NodeState {
+    NodeState { node: node.name.clone(), entries: node.state.entries, digest: format!("{:032x}", node.state.sum) }
 }
 
 fn show(entries: &[Entry], settings: &Settings, json: bool) -> Result<String, ListError> {

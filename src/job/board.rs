@@ -18,8 +18,8 @@ use crate::file::prefix::StoredPrefix;
 use crate::runtime::counters::NodeCounters;
 use crate::runtime::part::ToWorker;
 use crate::status::{
-    CheckpointStatus, NodeStatus, OutboxStatus, PartitionState, PartitionStatus, Phase, SinkStatus, Status, Unit,
-    notices,
+    CheckpointStatus, NodeStatus, OutboxStatus, PartitionState, PartitionStatus, Phase, SinkStatus, StateStatus,
+    Status, Unit, notices,
 };
 
 pub struct Board {
@@ -77,6 +77,7 @@ impl Board {
             restored_from: terms.restored_from.clone(),
             settings: terms.settings.clone(),
             checkpoint: CheckpointStatus { interval_ms: terms.interval_ms, ..CheckpointStatus::default() },
+            state: StateStatus { memory_bytes: 0, limit_bytes: pipeline.settings.memory_bytes },
             outbox: OutboxStatus { limit_bytes: terms.outbox_bytes, ..OutboxStatus::default() },
             ..Status::starting(&pipeline.plan.pipeline)
         };
@@ -159,6 +160,7 @@ impl Board {
             partitions,
             ..self.frame.clone()
         };
+        status.state.memory_bytes = coordinator.state_memory();
         status.outbox.bytes = coordinator.outbox_bytes();
         status.outbox.sources_paused = coordinator.sources_paused();
         status.notices = notices::of(&status, |source| self.with_idle.contains(source));
@@ -232,6 +234,7 @@ impl Board {
             trouble: self.troubles.iter().find(|((node, _), _)| *node == id).map(|(_, why)| why.clone()),
             held_by: holder.filter(|_| kind != "sink").map(|p| p.name.clone()),
             counters: counted(&node.kind, &counters),
+            state_entries: cut.state.get(usize::from(id.0)).map_or(0, |s| s.entries),
         }
     }
 

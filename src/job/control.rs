@@ -1,23 +1,28 @@
 //! The control side of a running job: feeds the coordinator with what happens, and carries out what it decides.
 use std::time::{Duration, Instant};
 
+use floodmark_pipeline::ids::WorkerId;
+use floodmark_state::Snapshot;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use super::board::Board;
 use super::effects::{Collector, FromPublisher, Hands, publish_all};
+use super::look::Named;
 use super::savepoints::Savepoints;
 use super::start::{StartError, Started};
 use super::watch::{Seen, Watch};
 use super::workers::Crew;
-use super::{Failure, Options, Request};
-use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Terms};
-use crate::checkpoint::publish::Publisher;
+use super::{Failure, Options, Request, work};
+use crate::checkpoint::collect::Retained;
+use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Publication, Terms};
+use crate::checkpoint::dir::CheckpointDir;
+use crate::checkpoint::publish::{PublishError, Publisher};
 use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
 use crate::config::model::{Pipeline, SourceConnector};
 use crate::config::value::show_duration;
-use crate::runtime::part::FromWorker;
+use crate::runtime::part::{FromWorker, ToWorker};
 use crate::source::names::PartitionNames;
 use crate::status::{Phase, Status};
 use crate::steps::{self, Point};
@@ -58,30 +63,28 @@ pub async fn run(
         restored: started.restored.as_ref(),
         logs: &started.logs,
         names: names.clone(),
+        reset: &started.reset,
     };
-    let workers = crew.start(&worker_reports).await?;
+    let workers = crew.start(started.beginning.last_id.next(), &worker_reports).await?;
     steps::reached(Point::Restored);
-    let restored = started.restored.as_ref().map_or(vec![], |n| n.manifest.state.clone());
-    let same_workers = restored.len() == usize::from(pipeline.settings.workers);
-    let mut collector = Collector::new(&started, pipeline.settings.retain);
-    let publisher =
-        Publisher::new(started.dir.clone(), started.incarnation, if same_workers { &restored } else { &[] });
+    let mut collector = Collector::new(&started, pipeline.settings.retain, work::base(pipeline));
+    let mut publisher = Publisher::new(started.dir.clone(), started.incarnation, &workers.kept);
 
     let sinks = std::mem::take(&mut started.sinks);
     let terms = terms(pipeline, &started);
     let mut coordinator = Coordinator::new(terms.clone(), started.beginning, now(clock));
-    let mut first = coordinator.first_manifest(super::now_ms());
-    first.state = restored;
-    let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
+    let restored = started.restored.as_ref();
+    let first = publish_first(&mut coordinator, &mut publisher, &started.dir, restored, workers.snapshots).await?;
     steps::reached(Point::Owned);
-    let first_id = first.checkpoint;
-    collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
+    let first_id = first.manifest.checkpoint;
+    collector.add(first);
     let is_kafka =
         |id: &floodmark_pipeline::ids::NodeId| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
     let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
     let publishing = tokio::spawn(publish_all(publisher, collector, kafka, to_publisher, published));
 
-    let mut hands = Hands::new(workers, publications, names);
+    let mut hands = Hands::new(workers.handles, publications, names);
+    hands.apply(Effect::AllWorkers(ToWorker::Release(first_id)));
     hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
     let watch = Watch::start(pipeline, &started.logs);
     let mut board = Board::new(pipeline, &terms, &coordinator, now(clock));
@@ -123,6 +126,12 @@ pub async fn run(
     running.show();
     running.hands.stop();
     publishing.abort();
+    let folder = work::folder(pipeline, started.incarnation);
+    if end.is_ok()
+        && let Err(error) = std::fs::remove_dir_all(&folder)
+    {
+        tracing::debug!("{} not removed: {error}; the next start does it", folder.display());
+    }
     match end {
         // What fails because a newer start has swept up behind us isn't tried again.
         Err(Failure::Failed(why)) => match started.dir.newest_claim().await {
@@ -131,6 +140,30 @@ pub async fn run(
         },
         end => end,
     }
+}
+
+/// The restored cut as a manifest of our own. Its state files are those that were restored, or, where a node begins anew, those without what it
+/// remembered: else the next start would find the node's new definition over its old state.
+async fn publish_first(
+    coordinator: &mut Coordinator,
+    publisher: &mut Publisher,
+    dir: &CheckpointDir,
+    restored: Option<&Named>,
+    snapshots: Vec<(WorkerId, Snapshot)>,
+) -> Result<Retained, Failure> {
+    let mut manifest = coordinator.first_manifest(super::now_ms());
+    if snapshots.is_empty() {
+        manifest.state = restored.map_or(vec![], |named| named.manifest.state.clone());
+        let name = dir.publish(&manifest).await.map_err(StartError::Dir)?;
+        return Ok(Retained { name, manifest });
+    }
+    manifest.state_digest = snapshots.iter().fold(0, |sum: u128, (_, s)| sum.wrapping_add(s.digest.sum));
+    let publication =
+        Publication { manifest, segments: vec![], state: snapshots, oldest_waiting: None, savepoint: None };
+    let mut complain = |error: &PublishError| tracing::warn!("not durable yet, trying again: {error}");
+    let published = publisher.publish(publication, super::now_ms(), &mut complain).await;
+    let (manifest, name) = published.map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(Retained { name, manifest })
 }
 
 /// The job between two events.

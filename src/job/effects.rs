@@ -1,5 +1,6 @@
 //! Carries out what the coordinator decides: commands to workers, manifests to the publisher, epochs to committers.
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::Failure;
 use super::look::Named;
 use super::start::Started;
+use super::work;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
 use crate::checkpoint::coordinator::{Effect, JobError, Publication, SinkBook};
@@ -200,15 +202,17 @@ pub struct Collector {
     ours: floodmark_pipeline::ids::Incarnation,
     retain: usize,
     manifests: Vec<Retained>,
+    /// Where working databases lie.
+    work: PathBuf,
     swept: bool,
 }
 
 impl Collector {
-    pub fn new(started: &Started, retain: usize) -> Self {
+    pub fn new(started: &Started, retain: usize, work: PathBuf) -> Self {
         let of = |named: &Named| Retained { name: named.name.clone(), manifest: named.manifest.clone() };
         let collectable = started.known.iter().filter(|named| !savepoint::holds(&named.name));
         let manifests = collectable.map(of).collect();
-        Self { dir: started.dir.clone(), ours: started.incarnation, retain, manifests, swept: false }
+        Self { dir: started.dir.clone(), ours: started.incarnation, retain, manifests, work, swept: false }
     }
 
     pub fn add(&mut self, newest: Retained) {
@@ -255,6 +259,12 @@ impl Collector {
             let left = sweep(&self.dir, self.ours, &self.manifests).await?;
             steps::reached(Point::Swept);
             tracing::debug!(left, "removed what earlier starts left unfinished");
+            let (work, ours) = (self.work.clone(), self.ours);
+            let removed = tokio::task::spawn_blocking(move || work::remove_older(&work, ours)).await;
+            if let Ok(Err(error)) = removed {
+                let work = self.work.display();
+                tracing::warn!("working files of earlier starts in {work} not removed: {error}; they only take space");
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use floodmark_pipeline::ids::Epoch;
-use floodmark_pipeline::plan::{NodeKind, Plan};
+use floodmark_pipeline::plan::{Node, NodeKind, Plan};
 use floodmark_pipeline::recovery::{Edit, ManifestSummary, Recorded, Refusal};
 
 use super::Options;
@@ -36,15 +36,23 @@ pub fn recorded(sink: &SinkRecord, manifest: &Manifest) -> Recorded {
     Recorded { base: sink.base, epochs, offsets }
 }
 
+/// A key that no node can change: the state of all is spread by it.
+const OF_ALL_STATE: &str = "max_parallelism";
+
 /// How the file's nodes differ from the manifest's, by name.
 pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec<Edit> {
-    let now = &pipeline.fingerprints;
     let before: BTreeMap<&str, &NodeRecord> = manifest.nodes.iter().map(|n| (n.name.as_str(), n)).collect();
     let mut edits = vec![];
-    for node in pipeline.plan.nodes.iter().map(|n| &n.name) {
-        match before.get(node.as_str()) {
-            None => edits.push(Edit::Added { node: node.clone() }),
-            Some(record) => edits.extend(now.get(node).and_then(|f| changed(node, f, record, options))),
+    for node in &pipeline.plan.nodes {
+        let (name, now) = (&node.name, pipeline.fingerprints.get(&node.name));
+        match before.get(name.as_str()) {
+            None => edits.push(Edit::Added { node: name.clone() }),
+            Some(record) => {
+                let change = now.and_then(|now| changed(node, now, record));
+                let reset =
+                    options.reset.contains(name) && !matches!(change, Some(Edit::Changed { resettable: false, .. }));
+                edits.extend(if reset { Some(Edit::Reset { node: name.clone() }) } else { change });
+            }
         }
     }
     let is_sink = |name: &str| manifest.sinks.iter().any(|s| s.name == name);
@@ -53,29 +61,33 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
     edits
 }
 
-fn changed(node: &str, now: &Fingerprint, before: &NodeRecord, options: &Options) -> Option<Edit> {
+/// The first difference; one that a reset doesn't help against comes before all others.
+fn changed(node: &Node, now: &Fingerprint, before: &NodeRecord) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
     let nothing = || "not set".to_owned();
     let (is, was) = (|key: &str| now.parts.get(key), |key: &str| before.fingerprint.get(key));
     let differs = |key: &&String| is(key) != was(key) && !is_new_nullable_column(key, was(key), is(key));
     // What follows from another key unless it is given (a horizon's bucket, a tumbling window's slide) is told last.
-    let follows = |key: &&String| ["bucket", "slide"].contains(&key.as_str());
+    let follows = |key: &&String| (*key != OF_ALL_STATE, ["bucket", "slide"].contains(&key.as_str()));
     let key = keys.filter(differs).min_by_key(follows)?;
-    if options.reset.iter().any(|n| n == node) {
-        return Some(Edit::Reset { node: node.to_owned() });
-    }
     Some(Edit::Changed {
-        node: node.to_owned(),
+        node: node.name.clone(),
         line: now.line,
         key: key.clone(),
         was: was(key).cloned().unwrap_or_else(nothing),
         is: is(key).cloned().unwrap_or_else(nothing),
+        resettable: is_keyed(&node.kind) && *key != OF_ALL_STATE,
     })
 }
 
 /// A column that may be null can be added: rows from before have none of it. Whoever keys by it has another `key`, and is told so.
 fn is_new_nullable_column(key: &str, was: Option<&String>, is: Option<&String>) -> bool {
     key.starts_with("schema.") && was.is_none() && is.is_some_and(|column| column.ends_with('?'))
+}
+
+/// It remembers something that can be left behind.
+pub fn is_keyed(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Dedup(_) | NodeKind::Window(_))
 }
 
 /// Names of the nodes of a kind, with their ids.

@@ -12,6 +12,7 @@ mod savepoints;
 mod sinks;
 mod start;
 mod watch;
+mod work;
 mod workers;
 
 use std::time::{Duration, Instant};

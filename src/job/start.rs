@@ -6,9 +6,9 @@ use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId};
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::NodeKind;
 use floodmark_pipeline::recovery::{Observed, Plan, Refusal, SinkPlan, plan};
-use floodmark_state::StateError;
+use floodmark_state::{StateDigest, StateError};
 
-use super::found::Refused;
+use super::found::{Refused, is_keyed};
 use super::look::{Manifests, Named, SourceLog, manifests, observe};
 use super::{Failure, Options, sinks};
 use crate::checkpoint::coordinator::{Beginning, SinkBook};
@@ -74,6 +74,8 @@ pub struct Started {
     pub sinks: Vec<(NodeId, Box<dyn Sink>)>,
     pub logs: Vec<SourceLog>,
     pub beginning: Beginning,
+    /// Nodes that begin anew, without what they remember.
+    pub reset: Vec<NodeId>,
     /// The manifest that state is restored from.
     pub restored: Option<Named>,
     /// All readable manifests, newest first.
@@ -81,10 +83,11 @@ pub struct Started {
 }
 
 pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
-    not_in_force(pipeline, options)?;
+    not_in_force(pipeline);
+    can_be_reset(pipeline, options)?;
     let settings = &pipeline.settings;
     let store = store::open(&settings.checkpoint_dir, &settings.s3).map_err(StartError::Store)?;
-    let dir = CheckpointDir::new(store, settings.checkpoint_dir.to_string());
+    let dir = CheckpointDir::at(store, &settings.checkpoint_dir);
     let mut sinks = sinks::all(pipeline, &dir).map_err(StartError::Sink)?;
     let logs = open_logs(pipeline, options).await?;
 
@@ -111,13 +114,21 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
         tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
     }
     let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
+    let reset = reset(pipeline, &decided);
     let Manifests { chosen, older, .. } = found;
     let known = chosen.iter().cloned().chain(older).collect();
-    Ok(Started { dir, incarnation, sinks, logs, beginning, restored: chosen, known })
+    Ok(Started { dir, incarnation, sinks, logs, beginning, reset, restored: chosen, known })
+}
+
+fn reset(pipeline: &Pipeline, decided: &Plan) -> Vec<NodeId> {
+    match decided {
+        Plan::Resume { reset, .. } => reset.iter().filter_map(|name| pipeline.plan.find(name)).collect(),
+        Plan::StartFresh { .. } | Plan::Refuse(_) => vec![],
+    }
 }
 
 /// What this version understands and doesn't do yet is never taken in silence.
-fn not_in_force(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
+fn not_in_force(pipeline: &Pipeline) {
     for (node, _) in pipeline.sources.iter().filter(|(_, config)| config.align_ms.is_some()) {
         let source = &pipeline.plan.node(*node).name;
         tracing::warn!(
@@ -125,13 +136,19 @@ fn not_in_force(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
             "`align` is not in force in this version: partitions are read without waiting for each other"
         );
     }
-    match options.reset.as_slice() {
-        [] => Ok(()),
-        nodes => Err(Failure::Usage(format!(
-            "--reset {}: this version can't drop a node's state yet; change the node back, or give the pipeline a new id",
-            nodes.join(" ")
-        ))),
+}
+
+fn can_be_reset(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
+    let plan = &pipeline.plan;
+    for name in &options.reset {
+        let why = match plan.find(name).map(|id| is_keyed(&plan.node(id).kind)) {
+            Some(true) => continue,
+            Some(false) => "only dedup and window nodes remember something that can be left behind",
+            None => "the pipeline file has no such node",
+        };
+        return Err(Failure::Usage(format!("--reset {name}: {why}; nothing was started")));
     }
+    Ok(())
 }
 
 fn refuse(decided: Plan) -> Result<Plan, Failure> {
@@ -297,7 +314,10 @@ async fn begin(
     };
     let sinks = pipeline.sinks.keys().map(|id| (*id, book(pipeline, *id, planned, manifest))).collect();
     let counters = counters(pipeline, decided, manifest);
-    let nodes = nodes(pipeline, manifest, counters.clone());
+    let mut nodes = nodes(pipeline, manifest, counters.clone());
+    for id in reset(pipeline, decided) {
+        nodes.state[usize::from(id.0)] = StateDigest::default();
+    }
     let state_digest = manifest.map_or(0, |m| m.state_digest);
     Ok(Beginning { partitions, counters, last_id, sinks, nodes, state_digest })
 }
@@ -386,6 +406,7 @@ fn nodes(pipeline: &Pipeline, manifest: Option<&Manifest>, counters: Vec<NodeCou
         watermarks: records.iter().map(|r| r.and_then(|r| r.watermark)).collect(),
         fired_floors: records.iter().map(|r| r.and_then(|r| r.fired_floor)).collect(),
         oldest: vec![None; records.len()],
+        state: records.iter().map(|r| r.map_or_else(StateDigest::default, |r| r.state)).collect(),
         counters,
     }
 }

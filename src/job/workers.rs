@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use floodmark_pipeline::hash::key_groups_of;
-use floodmark_pipeline::ids::{Incarnation, NodeId, WorkerId};
+use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, WorkerId};
 use floodmark_pipeline::plan::NodeKind;
-use floodmark_state::{BackendKind, KeyedState, OldFile, OldStore, StateSettings};
+use floodmark_state::{BackendKind, KeyedState, OldFile, OldStore, Snapshot, StateSettings};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::found::named;
 use super::look::{Named, SourceLog};
 use super::start::StartError;
+use super::work;
 use crate::checkpoint::cut::slice_width;
-use crate::checkpoint::dir::{CheckpointDir, incarnation_name};
+use crate::checkpoint::dir::CheckpointDir;
 use crate::checkpoint::manifest::{NodeRecord, StateFileRecord};
 use crate::config::model::{Location, Pipeline, StateBackend};
 use crate::runtime::element::TaskInfo;
@@ -52,6 +53,15 @@ impl Drop for WorkerHandle {
     }
 }
 
+/// All workers, and what became of the state that they were restored from.
+pub struct Started {
+    pub handles: Vec<WorkerHandle>,
+    /// State files of the restored checkpoint that each worker goes on with.
+    pub kept: Vec<Vec<StateFileRecord>>,
+    /// State as it is without what was reset; none if nothing was.
+    pub snapshots: Vec<(WorkerId, Snapshot)>,
+}
+
 /// What the workers of one run share.
 pub struct Crew<'a> {
     pub pipeline: &'a Pipeline,
@@ -60,11 +70,17 @@ pub struct Crew<'a> {
     pub restored: Option<&'a Named>,
     pub logs: &'a [SourceLog],
     pub names: PartitionNames,
+    /// Nodes that begin anew.
+    pub reset: &'a [NodeId],
 }
 
 impl Crew<'_> {
-    /// Starts all workers. They take nothing before they are told of partitions.
-    pub async fn start(&self, reports: &UnboundedSender<FromWorker>) -> Result<Vec<WorkerHandle>, StartError> {
+    /// Starts all workers. They take nothing before they are told of partitions. `first` is the id of the run's first manifest.
+    pub async fn start(
+        &self,
+        first: CheckpointId,
+        reports: &UnboundedSender<FromWorker>,
+    ) -> Result<Started, StartError> {
         let settings = &self.pipeline.settings;
         let topology = Arc::new(Topology::of(Arc::new(self.pipeline.plan.clone())));
         let exchanges = Arc::new(Exchanges::new(topology.edges.len(), settings.workers, settings.queue_batches));
@@ -72,16 +88,23 @@ impl Crew<'_> {
             Some(named) => self.bring(&named.manifest.state).await?,
             None => vec![],
         };
-        let mut handles = vec![];
+        let (mut handles, mut old_stores, mut snapshots) = (vec![], vec![], vec![]);
         for worker in (0..settings.workers).map(WorkerId) {
             let bell = exchanges.bell(worker);
-            let built = self.build(worker, topology.clone(), exchanges.clone(), &old)?;
+            let mut store = self.store(worker, &old)?;
+            old_stores.push(store.old_store());
+            if !self.reset.is_empty() {
+                self.reset.iter().try_for_each(|node| store.reset(*node))?;
+                snapshots.push((worker, store.snapshot(first)?));
+            }
+            let built = self.build(worker, topology.clone(), exchanges.clone(), store)?;
             let (commands, receiver) = channel();
             let thread = thread::start(built, bell.clone(), receiver, reports.clone());
             let thread = Some(thread.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
             handles.push(WorkerHandle { commands, bell, thread });
         }
-        Ok(handles)
+        let restored = self.restored.map_or(&[][..], |named| named.manifest.state.as_slice());
+        Ok(Started { handles, kept: kept(&old_stores, restored), snapshots })
     }
 
     fn build(
@@ -89,10 +112,9 @@ impl Crew<'_> {
         worker: WorkerId,
         topology: Arc<Topology>,
         exchanges: Arc<Exchanges>,
-        old: &[OldStore],
+        mut store: KeyedState,
     ) -> Result<Worker, StartError> {
         let (settings, plan) = (&self.pipeline.settings, &self.pipeline.plan);
-        let mut store = self.store(worker, old)?;
         let mut operators = vec![];
         for node in topology.operators() {
             let queues = topology.edges_into(node).count() * usize::from(settings.workers);
@@ -128,7 +150,7 @@ impl Crew<'_> {
                 StateBackend::Memory => BackendKind::Memory,
                 StateBackend::RocksDb => BackendKind::Rocksdb,
             },
-            folder: work_folder(self.pipeline, self.incarnation).join(format!("worker-{}", worker.0)),
+            folder: work::folder(self.pipeline, self.incarnation).join(format!("worker-{}", worker.0)),
             budget_bytes: settings.memory_bytes / u64::from(settings.workers),
             dedup: named(plan, |kind| matches!(kind, NodeKind::Dedup(_))),
             windows: named(plan, |kind| matches!(kind, NodeKind::Window(_))),
@@ -178,7 +200,7 @@ impl Crew<'_> {
     }
 
     async fn fetch(&self, worker: usize, file: &StateFileRecord) -> Result<PathBuf, StartError> {
-        let folder = work_folder(self.pipeline, self.incarnation).join(format!("fetched-{worker}"));
+        let folder = work::folder(self.pipeline, self.incarnation).join(format!("fetched-{worker}"));
         let path = folder.join(&file.name);
         let bytes = self.dir.get(&file.path).await?;
         let io = |source| floodmark_state::StateError::Io { doing: "writing", path: path.clone(), source };
@@ -192,11 +214,26 @@ impl Crew<'_> {
     }
 }
 
-/// Working databases of one incarnation. A local checkpoint directory has them beside its own folders.
-pub fn work_folder(pipeline: &Pipeline, incarnation: Incarnation) -> PathBuf {
-    let base = match &pipeline.settings.checkpoint_dir {
-        Location::File(dir) => dir.join("work"),
-        Location::S3 { .. } => std::env::temp_dir().join(format!("floodmark-{}", pipeline.plan.pipeline)),
-    };
-    base.join(incarnation_name(incarnation))
+/// The records of the files that a store goes on with: those of the old store it was opened from. A store whose names begin anew has none, whatever the
+/// number of workers: a new file may have the name and length of an old one.
+fn kept(old_stores: &[Option<usize>], restored: &[Vec<StateFileRecord>]) -> Vec<Vec<StateFileRecord>> {
+    let records = |old: &Option<usize>| old.and_then(|at| restored.get(at).cloned()).unwrap_or_default();
+    old_stores.iter().map(records).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_whose_names_begin_anew_has_no_files_of_an_old_one() {
+        let record = |worker: &str| {
+            let (name, path) = ("000009.sst".to_owned(), format!("state/{worker}"));
+            vec![StateFileRecord { name, path, length: 4, digest: 0, immutable: true }]
+        };
+        let restored = [record("a"), record("b")];
+        assert_eq!(kept(&[Some(0), Some(1)], &restored), restored);
+        assert_eq!(kept(&[None, None], &restored), [vec![], vec![]], "as many workers, and yet other files");
+        assert_eq!(kept(&[None, None, Some(1)], &restored), [vec![], vec![], record("b")], "by store, not by place");
+    }
 }

@@ -166,7 +166,7 @@ impl OperatorTask {
             Kind::Dedup(_) => (None, None),
             Kind::Window(state) => (state.fired_floor(), state.oldest()),
         };
-        NodePart { watermark: self.watermark, fired_floor, counters: self.counters, oldest }
+        NodePart { watermark: self.watermark, fired_floor, counters: self.counters, oldest, ..NodePart::default() }
     }
 
     /// Installs what a manifest says of the node, and its open windows. Called before the first record.

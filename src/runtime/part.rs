@@ -2,7 +2,7 @@
 use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex, PartitionName, WorkerId};
 use floodmark_pipeline::stamp::PartitionTime;
 use floodmark_pipeline::time::EventTime;
-use floodmark_state::Snapshot;
+use floodmark_state::{Snapshot, StateDigest};
 
 use super::counters::NodeCounters;
 use super::outbox::Sealed;
@@ -19,6 +19,8 @@ pub struct Part {
     pub nodes: Vec<NodePart>,
     pub segments: Vec<Sealed>,
     pub state: Snapshot,
+    /// Bytes of memory that the worker's keyed state holds.
+    pub state_memory: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub struct NodePart {
     pub counters: NodeCounters,
     /// Earliest event time that this worker's open windows hold.
     pub oldest: Option<EventTime>,
+    /// Of what this worker's share of the node remembers.
+    pub state: StateDigest,
 }
 
 /// Tells the coordinator what can't wait for a barrier.

@@ -254,10 +254,15 @@ impl Worker {
         }
         let state = self.store.snapshot(building.checkpoint);
         let state = state.map_err(|error| WorkerError::State { node: "checkpoint".into(), error })?;
+        let memory = self.store.memory_used();
+        let state_memory = memory.map_err(|error| WorkerError::State { node: "checkpoint".into(), error })?;
+        for (node, digest) in self.store.digests() {
+            building.nodes[usize::from(node.0)].state = digest;
+        }
         self.asked_for_barrier = false;
         self.operators.iter_mut().for_each(|o| o.task.resume());
         let Building { checkpoint, partitions, nodes, .. } = building;
-        let part = Part { worker: self.info.worker, checkpoint, partitions, nodes, segments, state };
+        let part = Part { worker: self.info.worker, checkpoint, partitions, nodes, segments, state, state_memory };
         self.reports.push(FromWorker::Part(Box::new(part)));
         Ok(())
     }

@@ -22,6 +22,7 @@ pub fn page(status: &Status) -> String {
     checkpoints(&mut page, status);
     partitions(&mut page, status);
     nodes(&mut page, status);
+    state(&mut page, status);
     sinks(&mut page, status);
     page.text
 }
@@ -37,6 +38,13 @@ fn checkpoints(page: &mut Page, status: &Status) {
         checkpoint.duration_ms.map(seconds),
     );
     page.one("checkpoints_total", "counter", "Complete checkpoints of this run", Some(checkpoint.completed));
+    page.one(
+        "state_memory_bytes",
+        "gauge",
+        "Memory of keyed state, as of the last cut",
+        Some(status.state.memory_bytes),
+    );
+    page.one("state_memory_limit_bytes", "gauge", "What `memory` allows", Some(status.state.limit_bytes));
     page.one("outbox_bytes", "gauge", "Rows that wait for sinks", Some(status.outbox.bytes));
     page.one("outbox_limit_bytes", "gauge", "Where sources pause", Some(status.outbox.limit_bytes));
     page.one("sources_paused", "gauge", "1 while the outbox is full", Some(u64::from(status.outbox.sources_paused)));
@@ -77,6 +85,13 @@ fn nodes(page: &mut Page, status: &Status) {
         for (counter, value) in &n.counters {
             page.value("node_records_total", &[("node", &n.name), ("kind", n.kind), ("what", counter)], *value);
         }
+    }
+}
+
+fn state(page: &mut Page, status: &Status) {
+    page.head("node_state_entries", "gauge", "Ids or windows that a node remembers, as of the last cut");
+    for n in status.nodes.iter().filter(|n| matches!(n.kind, "dedup" | "window")) {
+        page.value("node_state_entries", &[("node", &n.name)], n.state_entries);
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Status {
     /// Share of a bounded input that has been read, 0 to 1.
     pub progress: Option<f64>,
     pub checkpoint: CheckpointStatus,
+    pub state: StateStatus,
     pub outbox: OutboxStatus,
     pub partitions: Vec<PartitionStatus>,
     pub nodes: Vec<NodeStatus>,
@@ -64,6 +65,14 @@ pub struct CheckpointStatus {
     /// Complete ones of this run.
     pub completed: u64,
     pub interval_ms: u64,
+}
+
+/// Keyed state of all workers, as of the last cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StateStatus {
+    pub memory_bytes: u64,
+    /// `memory` of the pipeline file.
+    pub limit_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -122,6 +131,8 @@ pub struct NodeStatus {
     /// A source: why it gets nothing though there may be something to read.
     pub trouble: Option<String>,
     pub counters: BTreeMap<&'static str, u64>,
+    /// Ids or windows that it remembers.
+    pub state_entries: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

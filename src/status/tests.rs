@@ -26,6 +26,7 @@ fn node(name: &str, kind: &'static str, counters: &[(&'static str, u64)]) -> Nod
         has_event_time: kind != "sink",
         held_by: (kind != "sink").then(|| "events:clicks-1".into()),
         trouble: None,
+        state_entries: if kind == "dedup" { 470 } else { 0 },
         counters: counters.iter().copied().collect(),
     }
 }
@@ -50,6 +51,7 @@ fn running() -> Status {
             completed: 60,
             interval_ms: 1_000,
         },
+        state: StateStatus { memory_bytes: 1 << 20, limit_bytes: 2 << 30 },
         outbox: OutboxStatus { bytes: 4_096, limit_bytes: 4 << 30, sources_paused: false },
         partitions: vec![partition(0, 400, Some(1_767_225_610_000)), partition(1, 160, Some(1_767_225_600_000))],
         nodes: vec![

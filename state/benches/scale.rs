@@ -98,9 +98,18 @@ fn main() {
     let start = Instant::now();
     let mut state = KeyedState::restore(settings(&folder.path().join("again"), roomy), &old).unwrap();
     println!("restore: {:?} for {} ids", start.elapsed(), state.digest().entries);
-    for part in 0..6 {
-        let each = admit(&mut state, &ids(total + part * BARRIER, BARRIER), 24).as_nanos() as u64 / BARRIER;
-        println!("restore: {each} ns a new id in half million {part} after it");
+    let (mut from, mut lookups) = (total, 0);
+    for count in [1_000, 9_000, 90_000, 400_000, 500_000, 1_000_000, 1_000_000] {
+        let each = admit(&mut state, &ids(from, count), 24).as_nanos() as u64 / count;
+        from += count;
+        let asked = state.lookups() - lookups;
+        lookups += asked;
+        let each_asked = asked as f64 / count as f64;
+        let memory = state.memory_used().unwrap() >> 20;
+        println!(
+            "restore: {each} ns a new id, up to id {} after it; {each_asked:.2} looked for on disk; {memory} MiB of memory",
+            from - total
+        );
     }
     drop(state);
 

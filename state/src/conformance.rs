@@ -18,6 +18,8 @@ enum Step {
     Expire(i64),
     Put(Vec<(u8, u8)>),
     Delete(Vec<u8>),
+    ResetIds,
+    ResetValues,
     Snapshot,
     Crash { workers: u16 },
 }
@@ -28,6 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..3i64).prop_map(Step::Expire),
         2 => prop::collection::vec((any::<u8>(), any::<u8>()), 1..60).prop_map(Step::Put),
         1 => prop::collection::vec(any::<u8>(), 1..30).prop_map(Step::Delete),
+        1 => prop_oneof![Just(Step::ResetIds), Just(Step::ResetValues)],
         3 => Just(Step::Snapshot),
         1 => (1..4u16).prop_map(|workers| Step::Crash { workers }),
     ]
@@ -65,6 +68,14 @@ fn run(steps: &[Step]) {
             Step::Delete(keys) => {
                 keys.iter().for_each(|key| model.delete(*key));
                 worlds.iter_mut().for_each(|world| world.delete(keys));
+            }
+            Step::ResetIds => {
+                model.reset_ids();
+                worlds.iter_mut().for_each(World::reset_ids);
+            }
+            Step::ResetValues => {
+                model.reset_values();
+                worlds.iter_mut().for_each(World::reset_values);
             }
             Step::Snapshot => {
                 saved = model.clone();
@@ -139,4 +150,41 @@ fn a_snapshot_stays_whole_while_the_store_goes_on() {
         assert_eq!(world.digest(), model.digest(), "{kind:?}");
         assert_eq!(world.admit(&ids, model.expired), model.admit(&ids), "{kind:?}");
     }
+}
+
+#[test]
+fn what_a_reset_node_remembered_does_not_come_back_with_a_restore() {
+    let ids: Vec<(u16, i64)> = (0..1_200).map(|id| (id, i64::from(id % 5) + 1)).collect();
+    for workers in [1, 2] {
+        run(&[
+            Step::Admit(ids[..800].to_vec()),
+            Step::Put(vec![(1, 2), (3, 4)]),
+            Step::Snapshot,
+            Step::ResetIds,
+            Step::Admit(ids[400..].to_vec()),
+            Step::Snapshot,
+            Step::Crash { workers },
+            Step::Admit(ids.clone()),
+            Step::ResetValues,
+            Step::Put(vec![(3, 5)]),
+            Step::Snapshot,
+            Step::Crash { workers },
+            Step::Snapshot,
+        ]);
+    }
+}
+
+#[test]
+fn filters_of_quiet_buckets_come_back_and_deny_nothing_that_came_after_them() {
+    let ids = |from: u16, to: u16, ahead| (from..to).map(|id| (id, ahead)).collect::<Vec<_>>();
+    let mut steps = vec![];
+    for bucket in 1..5u16 {
+        steps.extend([Step::Admit(ids(bucket * 400, bucket * 400 + 300, i64::from(bucket))), Step::Snapshot]);
+    }
+    steps.extend([Step::Snapshot, Step::Crash { workers: 1 }]);
+    // Late ones into an old bucket that has its filter in a file.
+    steps.extend([Step::Admit(ids(700, 800, 1)), Step::Snapshot, Step::Crash { workers: 1 }]);
+    steps.extend([Step::Admit(ids(0, 2_000, 5)), Step::Snapshot, Step::Snapshot, Step::Crash { workers: 1 }]);
+    steps.extend([Step::Admit(ids(0, 2_000, 6)), Step::Snapshot]);
+    run(&steps);
 }

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::StateError;
+use crate::seen::FILTER_ENDING;
 
 pub(crate) fn make_folder(path: &Path) -> Result<(), StateError> {
     fs::create_dir_all(path).map_err(|e| StateError::io("making", path, e))
@@ -47,9 +48,9 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<(String, u64)>, StateError> {
     Ok(files)
 }
 
-/// Sorted tables and runs are written once, under a name used once.
+/// Sorted tables, runs and filters are written once, under a name used once.
 pub(crate) fn is_immutable(name: &str) -> bool {
-    name.ends_with(".sst") || name.ends_with(".run")
+    [".sst", ".run", FILTER_ENDING].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Puts a file under another name: linked if it can't change and lies on the same disk, else copied.

@@ -17,7 +17,7 @@ use crate::error::StateError;
 use crate::files;
 use crate::key_groups::hashes;
 use crate::record::{Record, STATE_FILE};
-use crate::seen::SeenNode;
+use crate::seen::{FILTER_ENDING, SeenNode};
 use crate::snapshot::OldStore;
 use crate::store::{KeyedState, StateSettings};
 use crate::values::ValuesNode;
@@ -45,13 +45,14 @@ impl KeyedState {
         let mut state = match same {
             Some(at) => {
                 bring_store(&from[at], &settings.db_folder())?;
-                let mut state = Self::over(settings)?;
-                state.apply(records.swap_remove(at))?;
-                state.keeps_old_files = true;
+                bring_filters(&from[at], &settings.filters())?;
+                let (mut state, filters) = Self::over(settings)?;
+                state.apply(records.swap_remove(at), filters)?;
+                state.old_store = Some(at);
                 state
             }
             None => {
-                let mut state = Self::over(settings)?;
+                let (mut state, _) = Self::over(settings)?;
                 state.import(from, records)?;
                 state
             }
@@ -99,7 +100,8 @@ impl KeyedState {
             }
             source.add_to(&mut merge, name, settings.max_parallelism)?;
         }
-        let mut out = Runs { node, name, runs: BTreeMap::new(), entries: 0, backend: backend.as_mut() };
+        let expected = expected(sources, name);
+        let mut out = Runs { node, name, runs: BTreeMap::new(), entries: 0, expected, backend: backend.as_mut() };
         let mut last = None;
         while let Some((entry, bucket)) = merge.next()? {
             // Entries of one id come newest first; the others were replaced long ago.
@@ -195,18 +197,32 @@ struct Runs<'a> {
     name: &'a str,
     runs: BTreeMap<Bucket, Vec<IdEntry>>,
     entries: usize,
+    /// Most ids that each bucket may get.
+    expected: BTreeMap<Bucket, usize>,
     backend: &'a mut dyn Backend,
+}
+
+/// All that the sources hold of each bucket.
+fn expected(sources: &[Source], name: &str) -> BTreeMap<Bucket, usize> {
+    let mut expected = BTreeMap::new();
+    let nodes = sources.iter().flat_map(|source| source.record.ids.iter().filter(|ids| ids.node == name));
+    for bucket in nodes.flat_map(|ids| &ids.buckets) {
+        *expected.entry(bucket.bucket).or_default() += bucket.digest.entries as usize;
+    }
+    expected
 }
 
 impl Runs<'_> {
     fn push(&mut self, bucket: Bucket, entry: IdEntry) {
-        self.node.count_written(bucket, entry);
+        let expected = self.expected.get(&bucket).copied().unwrap_or(0);
+        self.node.count_written(bucket, entry, expected);
         self.runs.entry(bucket).or_default().push(entry);
         self.entries += 1;
     }
 
     fn write(&mut self) -> Result<(), StateError> {
         self.entries = 0;
+        self.node.trim_filters();
         for (bucket, run) in std::mem::take(&mut self.runs) {
             self.backend.write_ids(&Family::Ids { node: self.name.into(), bucket }, &run)?;
         }
@@ -215,8 +231,17 @@ impl Runs<'_> {
 }
 
 fn bring_store(store: &OldStore, folder: &Path) -> Result<(), StateError> {
-    let mut working = store.files.iter().filter(|file| file.name != STATE_FILE);
-    working.try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
+    bring(store, folder, |name| name != STATE_FILE && !name.ends_with(FILTER_ENDING))
+}
+
+fn bring_filters(store: &OldStore, folder: &Path) -> Result<(), StateError> {
+    files::make_folder(folder)?;
+    bring(store, folder, |name| name.ends_with(FILTER_ENDING))
+}
+
+fn bring(store: &OldStore, folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<(), StateError> {
+    let mut files = store.files.iter().filter(|file| wanted(&file.name));
+    files.try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
 }
 
 /// Every file that STATE names must be there at its length.

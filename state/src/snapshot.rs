@@ -25,8 +25,8 @@ pub struct StateFile {
     pub name: String,
     pub path: PathBuf,
     pub length: u64,
-    /// A file of this name is the same in every snapshot of this store, and in the checkpoint it was restored from where it
-    /// [keeps its old files](crate::KeyedState::keeps_old_files).
+    /// A file of this name is the same in every snapshot of this store, and in that of the [old store](crate::KeyedState::old_store) that it goes
+    /// on with.
     pub immutable: bool,
 }
 

@@ -4,6 +4,7 @@
 //!   folder/            given by the caller: one for each incarnation and worker, new
 //!     db/              the working store: RocksDB, or the memory backend's runs
 //!     runs/            runs on their way into RocksDB
+//!     filters/         filters of quiet buckets of ids
 //!     snapshots/<id>/  STATE of checkpoint <id>
 //!     snapshots/base-n links to the working store's files as they were when it last changed
 //! ```
@@ -25,7 +26,7 @@ use crate::files;
 use crate::memory::MemoryBackend;
 use crate::record::{Record, STATE_FILE};
 use crate::rocks::RocksBackend;
-use crate::seen::{Ids, Limits, SeenNode};
+use crate::seen::{FilterFolder, Ids, Limits, SavedFilter, SeenNode};
 use crate::snapshot::{Snapshot, StateFile};
 use crate::values::ValuesNode;
 
@@ -57,7 +58,8 @@ pub struct KeyedState {
     pub(crate) values: BTreeMap<NodeId, ValuesNode>,
     /// The working store has changed since the last base was linked.
     pub(crate) changed: bool,
-    pub(crate) keeps_old_files: bool,
+    pub(crate) old_store: Option<usize>,
+    filters: FilterFolder,
     bases: Bases,
 }
 
@@ -72,24 +74,36 @@ impl KeyedState {
     /// A store without content.
     pub fn open(settings: StateSettings) -> Result<Self, StateError> {
         files::make_new_folder(&settings.db_folder())?;
-        Self::over(settings)
+        Ok(Self::over(settings)?.0)
     }
 
-    /// A store over what lies in the working folder.
-    pub(crate) fn over(settings: StateSettings) -> Result<Self, StateError> {
+    /// A store over what lies in the working folder, and the filters found there.
+    pub(crate) fn over(settings: StateSettings) -> Result<(Self, Vec<SavedFilter>), StateError> {
         files::make_folder(&settings.folder.join("snapshots"))?;
         let backend = settings.open_backend(settings.backend, settings.db_folder())?;
         let limits = settings.limits();
         let named = |(id, name): &(NodeId, String)| (*id, Arc::<str>::from(name.as_str()));
         let seen = settings.dedup.iter().map(named).map(|(id, name)| (id, SeenNode::new(name, limits))).collect();
         let values = settings.windows.iter().map(named).map(|(id, name)| (id, ValuesNode::new(name))).collect();
-        Ok(Self { settings, backend, seen, values, changed: true, keeps_old_files: false, bases: Bases::default() })
+        let (filters, saved) = FilterFolder::open(settings.filters())?;
+        let bases = Bases::default();
+        Ok((Self { settings, backend, seen, values, changed: true, old_store: None, filters, bases }, saved))
     }
 
-    /// Whether immutable files of the checkpoint that this store was restored from are still the same under the same name.
-    /// After a rescale they aren't: names begin anew.
-    pub fn keeps_old_files(&self) -> bool {
-        self.keeps_old_files
+    /// Which of the stores it was restored from it goes on with, so that their immutable files are still the same under the same names.
+    /// After a rescale there is none: names begin anew.
+    pub fn old_store(&self) -> Option<usize> {
+        self.old_store
+    }
+
+    /// Forgets what a node remembers, as if it had never got a record.
+    pub fn reset(&mut self, node: NodeId) -> Result<(), StateError> {
+        let Self { seen, values, backend, changed, .. } = self;
+        match (seen.get_mut(&node), values.get_mut(&node)) {
+            (Some(ids), _) => ids.reset(backend.as_mut(), changed),
+            (None, Some(values)) => values.reset(backend.as_mut(), changed),
+            (None, None) => Err(StateError::UnknownNode { node, kind: "keyed" }),
+        }
     }
 
     /// The ids of a dedup node.
@@ -129,6 +143,17 @@ impl KeyedState {
         sum
     }
 
+    /// The same, node by node.
+    pub fn digests(&self) -> Vec<(NodeId, StateDigest)> {
+        let ids = self.seen.iter().map(|(id, node)| (*id, node.digest()));
+        ids.chain(self.values.iter().map(|(id, node)| (*id, node.digest()))).collect()
+    }
+
+    /// Ids that were looked for on disk since the store was opened, once for each bucket that might have had them.
+    pub fn lookups(&self) -> u64 {
+        self.seen.values().map(SeenNode::lookups).sum()
+    }
+
     /// Bytes of memory held: hot ids, filters, fresh ids, waiting values, caches, memtables.
     pub fn memory_used(&self) -> Result<u64, StateError> {
         let seen: u64 = self.seen.values().map(SeenNode::memory_used).sum();
@@ -141,6 +166,9 @@ impl KeyedState {
         self.backend.check()?;
         self.seen.values().try_for_each(SeenNode::check)?;
         self.write_runs()?;
+        for node in self.seen.values_mut() {
+            self.changed |= node.save_filters(&mut self.filters)?;
+        }
         let folder = self.settings.snapshots().join(checkpoint.to_string());
         if folder.exists() {
             return Err(StateError::SnapshotTwice(checkpoint));
@@ -196,7 +224,11 @@ impl KeyedState {
     fn link_base(&mut self, checkpoint: CheckpointId) -> Result<Vec<StateFile>, StateError> {
         if self.changed {
             let (old, new) = (self.bases.newest, self.bases.newest + 1);
-            self.backend.link_into(&self.settings.base(new))?;
+            let base = self.settings.base(new);
+            self.backend.link_into(&base)?;
+            let mut filters = BTreeSet::new();
+            self.seen.values().for_each(|node| node.saved_filters(&mut filters));
+            self.filters.link_into(&base, &filters)?;
             self.bases.newest = new;
             self.changed = false;
             self.remove_unused(old)?;
@@ -233,12 +265,12 @@ impl KeyedState {
     }
 
     /// Takes over what a record says of the families that the working store was opened with.
-    pub(crate) fn apply(&mut self, record: Record) -> Result<(), StateError> {
+    pub(crate) fn apply(&mut self, record: Record, mut filters: Vec<SavedFilter>) -> Result<(), StateError> {
         let written = self.backend.families();
         for ids in record.ids {
             let node = self.settings.dedup.iter().find(|(_, name)| *name == ids.node).map(|(id, _)| *id);
             if let Some(node) = node.and_then(|id| self.seen.get_mut(&id)) {
-                node.restore(ids, &written);
+                node.restore(ids, &written, &mut filters);
             }
         }
         for values in record.values {
@@ -268,6 +300,10 @@ impl KeyedState {
 impl StateSettings {
     pub(crate) fn db_folder(&self) -> PathBuf {
         self.folder.join("db")
+    }
+
+    pub(crate) fn filters(&self) -> PathBuf {
+        self.folder.join("filters")
     }
 
     fn snapshots(&self) -> PathBuf {

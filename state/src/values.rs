@@ -148,6 +148,14 @@ impl ValuesNode {
         backend.write_values(&self.family(), &run)
     }
 
+    /// Forgets everything; what the backend has of the node is dropped.
+    pub fn reset(&mut self, backend: &mut dyn Backend, changed: &mut bool) -> Result<(), StateError> {
+        *changed = true;
+        backend.drop_family(&self.family())?;
+        *self = Self::new(self.name.clone());
+        Ok(())
+    }
+
     pub fn record(&self) -> ValuesRecord {
         let pending = self.pending.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         ValuesRecord { node: self.name.to_string(), digest: self.digest, pending }

@@ -194,15 +194,23 @@ fn an_edited_file_is_compared_node_by_node() {
     let Plan::Resume { added, retire, reset, from, .. } = plan(&observed) else { panic!("compatible") };
     assert_eq!((added, retire, reset), (vec!["per_hour".into()], vec!["old".into()], vec!["clean".into()]));
     assert_eq!(from, CheckpointId(7));
-    observed.edits.push(Edit::Changed {
-        node: "clean".into(),
-        line: 12,
-        key: "horizon".into(),
-        was: "24h".into(),
-        is: "1h".into(),
-    });
+    observed.edits.push(changed(true));
     let refusal = refused(&observed).to_string();
     assert!(refusal.contains("node clean is not what its state was made by (line 12)\n  horizon was 24h, and is 1h"));
+}
+
+fn changed(resettable: bool) -> Edit {
+    let (node, key, was, is) = ("clean".into(), "horizon".into(), "24h".into(), "1h".into());
+    Edit::Changed { node, line: 12, key, was, is, resettable }
+}
+
+#[test]
+fn a_reset_is_a_way_on_only_where_there_is_state_to_leave_behind() {
+    let mut observed = on_seven(mark(None), recorded(None, &[5]));
+    for resettable in [true, false] {
+        observed.edits = vec![changed(resettable)];
+        assert_eq!(refused(&observed).to_string().contains("floodmark run --reset clean "), resettable);
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
             watermark: Some(EventTime(4)),
             fired_floor: None,
             counters: NodeCounters { records_in: 9, duplicates: 2, ..NodeCounters::default() },
+            state: StateDigest { entries: 7, sum: u128::MAX },
         }],
         state: vec![vec![StateFileRecord {
             name: "1.sst".into(),

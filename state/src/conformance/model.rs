@@ -72,6 +72,14 @@ impl Model {
         self.values.remove(&value_key(group, &key));
     }
 
+    pub fn reset_ids(&mut self) {
+        self.ids.clear();
+    }
+
+    pub fn reset_values(&mut self) {
+        self.values.clear();
+    }
+
     pub fn values(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.values.iter().map(|(key, value)| (key[2..].to_vec(), value.clone())).collect()
     }

@@ -91,6 +91,14 @@ impl World {
         }
     }
 
+    pub fn reset_ids(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.reset(CLEAN).unwrap());
+    }
+
+    pub fn reset_values(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.reset(PER_TYPE).unwrap());
+    }
+
     pub fn snapshot(&mut self) -> StateDigest {
         let (last, next) = (self.checkpoint, self.checkpoint.next());
         self.checkpoint = next;

@@ -1,8 +1,8 @@
 //! Keeps the hot ids of a node within its budget: whole buckets leave memory, oldest first, and expired ids are swept out.
 //!
-//! Keeps: an id leaves the table only when it is written and its bucket's filter knows it; the buckets that are `Hot` are the newest ones.
+//! Keeps: an id leaves the table only when it is written and its bucket's filters know it; the buckets that are `Hot` are the newest ones.
 use super::filter::Filter;
-use super::slot::Residence;
+use super::slot::{Reading, Residence};
 use super::{SeenNode, Sweep};
 use crate::backend::{Backend, IdEntry};
 use crate::error::StateError;
@@ -55,7 +55,7 @@ impl SeenNode {
                 continue;
             }
             left -= slot.hot;
-            if matches!(slot.residence, Residence::Loading { .. }) {
+            if matches!(slot.residence, Residence::Reading(Reading { heats: true, .. })) {
                 slot.residence = Residence::Unread;
             }
         }
@@ -63,7 +63,9 @@ impl SeenNode {
             let slot = &mut self.slots[*at as usize];
             if left > self.table.capacity() / 2 && slot.residence.is_hot() {
                 left -= slot.hot;
-                slot.residence = Residence::Filtered(Filter::for_ids(slot.hot));
+                slot.residence = Residence::Cold;
+                // All of its ids pass by on their way out.
+                slot.filter.get_or_insert_with(|| Filter::for_ids(slot.hot));
             }
         }
     }
@@ -72,31 +74,31 @@ impl SeenNode {
         let slots = &mut self.slots;
         self.table.sweep(shard, |hot| {
             let slot = &mut slots[hot.slot as usize];
-            match &mut slot.residence {
-                Residence::Hot => return slot.live,
-                Residence::Filtered(filter) | Residence::Filtering { filter, .. } => filter.insert(hot.id()),
-                Residence::Loading { .. } | Residence::Unread | Residence::Bare => {}
+            if slot.residence.is_hot() {
+                return slot.live;
             }
-            slot.hot -= 1;
+            slot.cool(hot.id());
             false
         });
     }
 
     pub(super) fn filter_bytes(&self) -> usize {
-        self.by_bucket.values().map(|at| self.slots[*at as usize].residence.filter_bytes()).sum()
+        self.by_bucket.values().map(|at| self.slots[*at as usize].filter_bytes()).sum()
     }
 
-    /// The oldest buckets are asked about least; they do with the backend's own filters.
-    pub(super) fn trim_filters(&mut self) {
+    /// A filter of a hot bucket denies nothing that the table doesn't. Of the others, the oldest are asked about least; they do with the backend's own.
+    pub fn trim_filters(&mut self) {
         let mut bytes = self.filter_bytes();
-        for at in self.by_bucket.values() {
-            if bytes as u64 <= self.limits.filters {
-                break;
-            }
-            let residence = &mut self.slots[*at as usize].residence;
-            if residence.filter_bytes() > 0 {
-                bytes -= residence.filter_bytes();
-                *residence = Residence::Bare;
+        for hot in [true, false] {
+            for at in self.by_bucket.values() {
+                if bytes as u64 <= self.limits.filters {
+                    return;
+                }
+                let slot = &mut self.slots[*at as usize];
+                if slot.residence.is_hot() == hot {
+                    bytes -= slot.filter_bytes();
+                    slot.drop_filters();
+                }
             }
         }
     }

@@ -1,8 +1,10 @@
 //! A filter over the ids of a bucket that is not in memory: says "certainly not" for 998 of 1,000 ids that aren't there.
 //!
 //! Split-block bloom filter as in the Parquet format: one cache line an id, eight bits in it. A filter that is full gets a second, twice as large.
-//! Keeps: an id that was put in is never denied.
+//! Keeps: an id that was put in is never denied, also after it was written to a file and read back.
 use floodmark_pipeline::hash::KeyHash;
+
+use crate::record::{Reader, put_len};
 
 /// A wrong "perhaps" costs a read from disk, a thousand times what a bit more costs.
 const BITS_PER_ID: usize = 16;
@@ -49,6 +51,25 @@ impl Filter {
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.blocks.len() * size_of::<Block>()).sum()
     }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_len(out, self.parts.len());
+        for part in &self.parts {
+            put_len(out, part.ids);
+            put_len(out, part.blocks.len());
+            out.reserve(part.blocks.len() * size_of::<Block>());
+            part.blocks.iter().flat_map(|block| block.0).for_each(|word| out.extend(word.to_le_bytes()));
+        }
+    }
+
+    pub fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        let parts = from.list(|from| {
+            let ids = usize::try_from(from.u64()?).ok()?;
+            let blocks = from.list(|from| Block::decode(from))?;
+            (!blocks.is_empty()).then_some(Part { blocks, ids })
+        })?;
+        Some(Self { parts })
+    }
 }
 
 impl Part {
@@ -68,6 +89,14 @@ impl Part {
 }
 
 impl Block {
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        let mut words = [0; 8];
+        for word in &mut words {
+            *word = from.u32()?;
+        }
+        Some(Self(words))
+    }
+
     fn mask(id: KeyHash) -> [u32; 8] {
         SALTS.map(|salt| 1 << ((id.0 as u32).wrapping_mul(salt) >> 27))
     }
@@ -100,5 +129,18 @@ mod tests {
         assert!((0..20_000).all(|n| filter.may_hold(id(n))));
         let wrong = (20_000..120_000).filter(|n| filter.may_hold(id(*n))).count();
         assert!(wrong < 5_000, "{wrong} of 100,000");
+    }
+
+    #[test]
+    fn what_is_read_back_answers_and_grows_as_what_was_written() {
+        let mut filter = Filter::for_ids(100);
+        (0..1_000).for_each(|n| filter.insert(id(n)));
+        let mut bytes = vec![];
+        filter.encode(&mut bytes);
+        let mut read = Filter::decode(&mut Reader(&bytes)).unwrap();
+        assert!((0..5_000).all(|n| read.may_hold(id(n)) == filter.may_hold(id(n))));
+        (1_000..3_000).for_each(|n| read.insert(id(n)));
+        assert!((0..3_000).all(|n| read.may_hold(id(n))));
+        assert!(Filter::decode(&mut Reader(&bytes[..bytes.len() - 1])).is_none());
     }
 }

@@ -6,15 +6,17 @@ use floodmark_pipeline::state::Bucket;
 
 use super::SeenNode;
 use super::filter::Filter;
-use super::slot::Residence;
+use super::slot::{Reading, Residence, Slot};
 use super::table::HotId;
 use crate::backend::{Backend, IdEntry};
 use crate::error::StateError;
 
-/// Ids loaded for each id of a batch while a bucket waits: more of them end the time sooner in which every bucket has to be asked for an id that is
-/// nowhere. What that asking costs, and so the best number, hasn't been measured apart.
-const LOADED_PER_ID: usize = 128;
-const LOADED_AT_LEAST: usize = 4_096;
+/// Ids read for each id of a batch and each bucket without a filter, while one waits to be read.
+const READ_PER_ID: usize = 8;
+/// Opening a family's runs costs as much as a few hundred ids: not for fewer than this.
+const READ_AT_LEAST: usize = 4_096;
+/// The longest that a batch waits for ids it didn't ask for.
+const READ_AT_MOST: usize = 1 << 17;
 
 impl SeenNode {
     /// Those of `ids` that aren't hot.
@@ -28,14 +30,15 @@ impl SeenNode {
         missing.sort_unstable();
         missing.dedup();
         for (bucket, at) in self.by_bucket.clone().into_iter().rev() {
-            let residence = &self.slots[at as usize].residence;
-            if residence.is_hot() {
+            let slot = &self.slots[at as usize];
+            if slot.residence.is_hot() {
                 continue;
             }
-            let asked: Vec<KeyHash> = missing.iter().copied().filter(|id| residence.may_hold(*id)).collect();
+            let asked: Vec<KeyHash> = missing.iter().copied().filter(|id| slot.may_hold(*id)).collect();
             if asked.is_empty() {
                 continue;
             }
+            self.lookups += asked.len() as u64;
             let mut found = vec![];
             lookup.find_ids(&self.family(bucket), &asked, &mut |entry| found.push(entry))?;
             for entry in &found {
@@ -75,47 +78,51 @@ impl SeenNode {
         });
     }
 
-    /// Goes on with the newest bucket that still has to be read.
+    /// Goes on with the newest bucket that still has to be read. The more buckets every unknown id has to be looked for in, the more is read, so that
+    /// this time is short.
     pub(super) fn load_some(&mut self, ids: usize, backend: &dyn Backend) -> Result<(), StateError> {
-        let mut all_newer_hot = true;
-        let mut next = None;
-        for (bucket, at) in self.by_bucket.iter().rev() {
-            match self.slots[*at as usize].residence {
-                Residence::Hot => continue,
-                Residence::Unread | Residence::Loading { .. } | Residence::Filtering { .. } => {
-                    next = Some((*bucket, *at));
-                    break;
-                }
-                Residence::Filtered(_) | Residence::Bare => all_newer_hot = false,
-            }
+        let Some((bucket, at)) = self.next_to_read() else {
+            self.read_due = 0;
+            return Ok(());
+        };
+        let blindly = self.by_bucket.values().filter(|at| self.slots[**at as usize].is_asked_blindly()).count();
+        self.read_due += ids * READ_PER_ID * blindly.max(1);
+        if self.read_due < READ_AT_LEAST {
+            return Ok(());
         }
-        let Some((bucket, at)) = next else { return Ok(()) };
-        if matches!(self.slots[at as usize].residence, Residence::Unread) {
-            self.begin(at, all_newer_hot);
-        }
-        self.read(bucket, at, (ids * LOADED_PER_ID).max(LOADED_AT_LEAST), backend)
+        let limit = std::mem::take(&mut self.read_due).min(READ_AT_MOST);
+        self.read(bucket, at, limit, backend)
     }
 
-    fn begin(&mut self, at: u32, all_newer_hot: bool) {
-        let ids = self.slots[at as usize].digest.entries as usize;
-        let fits = self.table.len() + ids <= self.table.capacity() / 8 * 7;
-        self.slots[at as usize].residence = if all_newer_hot && fits {
-            Residence::Loading { after: None }
-        } else {
-            Residence::Filtering { filter: Filter::for_ids(ids), after: None }
-        };
-        self.trim_filters();
+    /// A bucket whose ids don't fit is read only if it needs a filter.
+    fn next_to_read(&mut self) -> Option<(Bucket, u32)> {
+        let mut all_newer_hot = true;
+        for (bucket, at) in self.by_bucket.iter().rev() {
+            let slot = &mut self.slots[*at as usize];
+            if matches!(slot.residence, Residence::Unread) {
+                let ids = slot.digest.entries as usize;
+                let fits = self.table.len() + ids <= self.table.capacity() / 8 * 7;
+                begin(slot, all_newer_hot && fits);
+                if slot.filter.is_none() {
+                    self.trim_filters();
+                    return self.next_to_read();
+                }
+            }
+            match slot.residence {
+                Residence::Hot => {}
+                Residence::Reading(_) => return Some((*bucket, *at)),
+                Residence::Cold | Residence::Unread => all_newer_hot = false,
+            }
+        }
+        None
     }
 
     fn read(&mut self, bucket: Bucket, at: u32, limit: usize, backend: &dyn Backend) -> Result<(), StateError> {
-        let residence = &mut self.slots[at as usize].residence;
-        let after = match residence {
-            Residence::Loading { after } | Residence::Filtering { after, .. } => *after,
-            _ => return Ok(()),
-        };
+        let Residence::Reading(reading) = &self.slots[at as usize].residence else { return Ok(()) };
+        let (heats, after) = (reading.heats, reading.after);
         let first = after.map_or(Some(0), |after| after.0.checked_add(1));
         let Some(first) = first else {
-            self.finish(at);
+            finish(&mut self.slots[at as usize]);
             return Ok(());
         };
         let mut count = 0;
@@ -123,28 +130,36 @@ impl SeenNode {
         for entry in backend.ids(&self.family(bucket), KeyHash(first)..=KeyHash(u128::MAX))?.take(limit) {
             let entry = entry?;
             (count, last) = (count + 1, Some(entry.id));
-            match &mut self.slots[at as usize].residence {
-                Residence::Filtering { filter, .. } => filter.insert(entry.id),
-                _ => self.heat(entry, at),
+            if let Residence::Reading(Reading { filter: Some(filter), .. }) = &mut self.slots[at as usize].residence {
+                filter.insert(entry.id);
+            }
+            if heats {
+                self.heat(entry, at);
             }
         }
+        let slot = &mut self.slots[at as usize];
         if count < limit {
-            self.finish(at);
-            return Ok(());
-        }
-        if let Residence::Loading { after } | Residence::Filtering { after, .. } =
-            &mut self.slots[at as usize].residence
-        {
-            *after = last;
+            finish(slot);
+        } else if let Residence::Reading(reading) = &mut slot.residence {
+            reading.after = last;
         }
         Ok(())
     }
+}
 
-    fn finish(&mut self, at: u32) {
-        let residence = &mut self.slots[at as usize].residence;
-        *residence = match std::mem::replace(residence, Residence::Hot) {
-            Residence::Filtering { filter, .. } => Residence::Filtered(filter),
-            _ => Residence::Hot,
-        };
+fn begin(slot: &mut Slot, heats: bool) {
+    let filter = slot.filter.is_none().then(|| Filter::for_ids(slot.digest.entries as usize));
+    slot.residence = match heats || filter.is_some() {
+        true => Residence::Reading(Reading { heats, filter, after: None }),
+        false => Residence::Cold,
+    };
+}
+
+fn finish(slot: &mut Slot) {
+    if let Residence::Reading(reading) = std::mem::replace(&mut slot.residence, Residence::Hot) {
+        slot.filter = slot.filter.take().or(reading.filter);
+        if !reading.heats {
+            slot.residence = Residence::Cold;
+        }
     }
 }

@@ -8,19 +8,23 @@
 //! ```
 //! Doesn't know: event time, horizons, checkpoints.
 //! Keeps: an id in the hot table has its newest entry there; an id that is not has none in a bucket that is `Hot`; the digest is that of the newest entries.
-//! Tested: conformance (against a map), tests/budget.rs.
+//! Tested: conformance (against a map), tests/{budget,restored}.rs.
 mod evict;
 mod filter;
 mod load;
+mod saved;
 mod slot;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use floodmark_pipeline::hash::KeyHash;
 use floodmark_pipeline::state::{Bucket, Seen, SeenIds};
 
+pub(crate) use self::saved::{ENDING as FILTER_ENDING, FilterFolder, SavedFilter};
+
+use self::filter::Filter;
 use self::slot::{Residence, Slot};
 use self::table::{HotId, HotTable};
 use crate::backend::{Backend, Family, IdEntry};
@@ -34,8 +38,14 @@ pub(crate) struct Limits {
     pub whole: u64,
     pub table: u64,
     pub fresh: u64,
+    /// 0: there are none, since the backend can't be asked for an id anyway.
     pub filters: u64,
 }
+
+/// Buckets with fewer ids are read again sooner than a file for their filter would be worth.
+const SAVED_FROM_IDS: u64 = 1 << 14;
+/// Bytes of filters after which a snapshot leaves the others to the next one.
+const SAVED_AT_ONCE: usize = 8 << 20;
 
 pub(crate) struct SeenNode {
     name: Arc<str>,
@@ -53,6 +63,10 @@ pub(crate) struct SeenNode {
     /// The bucket that the last id went to: nearly always that of the next one.
     last: Option<(Bucket, u32)>,
     fresh: usize,
+    /// Ids to be read from disk once they are worth it.
+    read_due: usize,
+    /// Ids that the backend was asked for.
+    lookups: u64,
     fault: Option<String>,
 }
 
@@ -115,6 +129,8 @@ impl SeenNode {
             expired: None,
             last: None,
             fresh: 0,
+            read_due: 0,
+            lookups: 0,
             fault: None,
         }
     }
@@ -133,6 +149,23 @@ impl SeenNode {
     pub fn memory_used(&self) -> u64 {
         let fresh: usize = self.slots.iter().map(|slot| slot.fresh.capacity() * size_of::<IdEntry>()).sum();
         (self.table.bytes() + self.table.scratch_bytes() + fresh + self.filter_bytes()) as u64
+    }
+
+    /// Forgets everything; what the backend has of the node is dropped.
+    pub fn reset(&mut self, backend: &mut dyn Backend, changed: &mut bool) -> Result<(), StateError> {
+        for (bucket, at) in &self.by_bucket {
+            if self.slots[*at as usize].written {
+                *changed = true;
+                backend.drop_family(&self.family(*bucket))?;
+            }
+        }
+        *self = Self::new(self.name.clone(), self.limits);
+        Ok(())
+    }
+
+    /// Ids that were looked for on disk since the store was opened, once for each bucket.
+    pub fn lookups(&self) -> u64 {
+        self.lookups
     }
 
     pub fn digest(&self) -> StateDigest {
@@ -179,6 +212,7 @@ impl SeenNode {
             slot.fresh = vec![];
             slot.superseded.clear();
             slot.residence = Residence::Hot;
+            slot.filter = None;
             self.dead.push(at);
             if self.slots[at as usize].written {
                 *changed = true;
@@ -199,17 +233,52 @@ impl SeenNode {
         backend: &mut dyn Backend,
         changed: &mut bool,
     ) -> Result<(), StateError> {
-        let Some(at) = self.by_bucket.get(&bucket) else { return Ok(()) };
-        let slot = &mut self.slots[*at as usize];
+        let Some(at) = self.by_bucket.get(&bucket).copied() else { return Ok(()) };
+        let slot = &mut self.slots[at as usize];
         self.fresh -= slot.fresh.len();
         slot.sort_fresh();
         let run = std::mem::take(&mut slot.fresh);
         if run.is_empty() {
             return Ok(());
         }
-        slot.written = true;
+        if !slot.written {
+            self.begin_filter(bucket, at, run.len());
+        }
+        self.slots[at as usize].note_written(&run);
+        self.trim_filters();
         *changed = true;
         backend.write_ids(&self.family(bucket), &run)
+    }
+
+    /// A filter that is large enough at once answers with one look: a bucket is taken to become as large as those before it.
+    fn begin_filter(&mut self, bucket: Bucket, at: u32, ids: usize) {
+        if self.limits.filters > 0 {
+            let before =
+                self.by_bucket.range(..bucket).rev().take(2).map(|(_, at)| self.slots[*at as usize].digest.entries);
+            let expected = before.max().unwrap_or(0) as usize;
+            self.slots[at as usize].filter = Some(Filter::for_ids(ids.max(expected)));
+        }
+    }
+
+    /// Writes filters of buckets that got no run since the last snapshot; the newest bucket will get more. True if there were any.
+    pub fn save_filters(&mut self, folder: &mut FilterFolder) -> Result<bool, StateError> {
+        let (mut saved, least) = (0, SAVED_FROM_IDS.min(self.limits.fresh / 32));
+        for (bucket, at) in self.by_bucket.iter().rev().skip(1) {
+            let slot = &mut self.slots[*at as usize];
+            if std::mem::take(&mut slot.busy) || slot.saved.is_some() || slot.digest.entries < least {
+                continue;
+            }
+            if let Some(filter) = slot.filter.as_ref().filter(|_| saved < SAVED_AT_ONCE) {
+                slot.saved = Some(folder.write(&self.name, *bucket, filter)?);
+                saved += filter.bytes();
+            }
+        }
+        Ok(saved > 0)
+    }
+
+    /// Adds the numbers of the filters that hold.
+    pub fn saved_filters(&self, numbers: &mut BTreeSet<u64>) {
+        numbers.extend(self.by_bucket.values().filter_map(|at| self.slots[*at as usize].saved));
     }
 
     /// How many fresh ids each bucket has that has any.
@@ -231,8 +300,8 @@ impl SeenNode {
         IdsRecord { node: self.name.to_string(), expired: self.expired, buckets }
     }
 
-    /// Takes a snapshot's word for what the families hold. Nothing is read: ids come as they are asked for.
-    pub fn restore(&mut self, record: IdsRecord, written: &[Family]) {
+    /// Takes a snapshot's word for what the families hold. No family is read: ids come as they are asked for.
+    pub fn restore(&mut self, record: IdsRecord, written: &[Family], saved: &mut Vec<SavedFilter>) {
         self.expired = record.expired;
         for from in record.buckets {
             let at = slot_for(from.bucket, &mut self.slots, &mut self.by_bucket, &mut self.free);
@@ -250,15 +319,30 @@ impl SeenNode {
             self.fresh += from.fresh.len();
             slot.fresh = from.fresh;
         }
+        for saved in saved.extract_if(.., |saved| *saved.node == *self.name) {
+            if let Some(at) = self.by_bucket.get(&saved.bucket) {
+                let slot = &mut self.slots[*at as usize];
+                if slot.written {
+                    (slot.filter, slot.saved) = (Some(saved.filter), Some(saved.number));
+                }
+            }
+        }
+        self.trim_filters();
     }
 
-    /// Takes an entry that was just written to its family during a rescale.
-    pub fn count_written(&mut self, bucket: Bucket, entry: IdEntry) {
+    /// Takes an entry that is about to be written to its family during a rescale; the bucket may get `expected` ids.
+    pub fn count_written(&mut self, bucket: Bucket, entry: IdEntry, expected: usize) {
         let at = slot_for(bucket, &mut self.slots, &mut self.by_bucket, &mut self.free);
         let slot = &mut self.slots[at as usize];
         slot.digest.add(self.seed.of_id(entry.id, entry.seen(bucket)));
+        if !slot.written && self.limits.filters > 0 {
+            slot.filter = Some(Filter::for_ids(expected));
+        }
         slot.written = true;
         slot.residence = Residence::Unread;
+        if let Some(filter) = &mut slot.filter {
+            filter.insert(entry.id);
+        }
     }
 
     pub fn set_expired(&mut self, expired: Option<Bucket>) {

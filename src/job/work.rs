@@ -1,0 +1,41 @@
+//! Folders of working databases, one for each start: where they lie, and that those of dead starts go.
+//!
+//! Doesn't know: what is in them. Keeps: nothing of a newer start is touched. A frozen process whose folder went finds that it is fenced.
+//! Tested: tests/keyed_state.rs.
+use std::io;
+use std::path::{Path, PathBuf};
+
+use floodmark_pipeline::ids::Incarnation;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::checkpoint::dir::incarnation_name;
+use crate::config::model::{Location, Pipeline};
+
+/// Beside the folders of a local checkpoint directory; for one elsewhere, among this machine's temporary files.
+pub fn base(pipeline: &Pipeline) -> PathBuf {
+    let settings = &pipeline.settings;
+    match &settings.checkpoint_dir {
+        Location::File(dir) => dir.join("work"),
+        dir @ Location::S3 { .. } => {
+            let place = format!("{dir} {}", settings.s3.endpoint.as_deref().unwrap_or_default());
+            let name = format!("floodmark-{}-{:016x}", pipeline.plan.pipeline, xxh3_64(place.as_bytes()));
+            std::env::temp_dir().join(name)
+        }
+    }
+}
+
+pub fn folder(pipeline: &Pipeline, incarnation: Incarnation) -> PathBuf {
+    base(pipeline).join(incarnation_name(incarnation))
+}
+
+/// Removes what starts before this one have left.
+pub fn remove_older(base: &Path, ours: Incarnation) -> io::Result<()> {
+    let ours = incarnation_name(ours);
+    for entry in std::fs::read_dir(base)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name < ours.as_str()) {
+            std::fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
