@@ -103,7 +103,11 @@ impl Publisher {
                 self.known.get(&(worker, file.name.clone())).filter(|k| file.immutable && k.length == file.length);
             records.push(match known {
                 Some(known) => known.clone(),
-                None => self.upload(checkpoint, worker, file.clone()).await?,
+                None => {
+                    let new = self.upload(checkpoint, worker, file.clone()).await?;
+                    steps::pass(Point::StateFile)?;
+                    new
+                }
             });
         }
         Ok(records)
@@ -126,7 +130,6 @@ impl Publisher {
         let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
         let length = bytes.len() as u64;
         self.dir.create(&path, bytes.into(), "writing state file").await?;
-        steps::pass(Point::StateFile)?;
         Ok(StateFileRecord { name: file.name, path, length, digest, immutable: file.immutable })
     }
 
