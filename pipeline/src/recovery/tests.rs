@@ -141,7 +141,8 @@ fn a_table_of_other_columns_is_refused_and_an_edit_that_explains_it_is_told_firs
     let mut observed = on_seven(found(), recorded(None, &[5]));
     assert!(matches!(refused(&observed), Refusal::Table { .. }));
     let (node, key) = ("events".into(), "schema.a".into());
-    observed.edits = vec![Edit::Changed { node, line: 3, key, was: "not set".into(), is: "string".into() }];
+    let (was, is, resettable) = ("not set".into(), "string".into(), false);
+    observed.edits = vec![Edit::Changed { node, line: 3, key, was, is, resettable }];
     assert!(matches!(refused(&observed), Refusal::NodeChanged { .. }));
 }
 
