@@ -61,12 +61,12 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
     edits
 }
 
-/// The first difference; one that a reset doesn't help against comes before all others.
+/// The first difference. One that a reset doesn't help against comes before all others, then the one that explains them.
 fn changed(node: &Node, now: &Fingerprint, before: &NodeRecord) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
     let differing: Vec<_> = keys.filter(|key| now.parts.get(*key) != before.fingerprint.get(*key)).collect();
-    let of_all = differing.iter().find(|key| **key == OF_ALL_STATE);
-    let key = of_all.or(differing.first())?;
+    let telling = |wanted: &str| differing.iter().find(|key| key.as_str() == wanted);
+    let key = [OF_ALL_STATE, "type"].into_iter().find_map(telling).or(differing.first())?;
     let value = |parts: &BTreeMap<String, String>| parts.get(*key).cloned().unwrap_or_else(|| "not set".to_owned());
     Some(Edit::Changed {
         node: node.name.clone(),
