@@ -2,13 +2,14 @@
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/floodmark/target
 
-.PHONY: help demo test build bench recovery
+.PHONY: help demo test build bench bench-e2e recovery
 
 help:
 	@echo 'make demo   build, run the pipeline with faults, count every row'
 	@echo 'make test   everything: format, lints, unit tests, tests against real services'
 	@echo 'make build  the release binary'
 	@echo 'make bench  the micro-benchmarks'
+	@echo 'make bench-e2e  10 M events through the whole pipeline, in CPU-seconds'
 	@echo 'make recovery  how long a job with 1 GiB of state is away after a SIGKILL'
 
 demo: build
@@ -30,7 +31,10 @@ test:
 	@scripts/timed --table
 
 bench:
-	cargo bench --workspace --bench decode --bench dedup
+	cargo bench --workspace --bench decode --bench core --bench dedup
+
+bench-e2e:
+	cargo bench --bench end_to_end
 
 recovery:
 	cargo bench --bench recovery

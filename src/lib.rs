@@ -17,6 +17,7 @@ pub mod runtime;
 pub mod sink;
 pub mod source;
 pub mod status;
+pub mod steps;
 pub mod store;
 pub mod table;
 pub mod workload;

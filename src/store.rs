@@ -1,6 +1,7 @@
 //! Opens the folders that a pipeline file names, on local disk or S3, as one kind of store.
 //!
 //! Keeps: what a put has answered for is durable (local files and their directories are fsynced), and create-if-absent is atomic.
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
@@ -17,12 +18,40 @@ pub struct StoreError {
     reason: String,
 }
 
+/// Why a store failed, in the words of who has to mend it.
+pub fn reason(error: &object_store::Error) -> String {
+    disk_trouble(error).map_or_else(|| error.to_string(), str::to_owned)
+}
+
+/// What is wrong with a disk, if that is behind the error.
+pub fn disk_trouble(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    let mut cause = Some(error);
+    while let Some(found) = cause {
+        if let Some(trouble) = found.downcast_ref().and_then(disk_reason) {
+            return Some(trouble);
+        }
+        cause = found.source();
+    }
+    None
+}
+
+/// What a full or a closed disk says.
+fn disk_reason(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("the disk is full: free space there"),
+        ErrorKind::ReadOnlyFilesystem => Some("the disk is read-only: make it writable, or name another place"),
+        ErrorKind::PermissionDenied => Some("permission denied: let this user write there, or name another place"),
+        _ => None,
+    }
+}
+
 /// Opens `location` as a store whose root is that folder; a missing local folder is made.
 pub fn open(location: &Location, s3: &S3Settings) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let failed = |reason: String| StoreError { location: location.to_string(), reason };
     match location {
         Location::File(path) => {
-            std::fs::create_dir_all(path).map_err(|e| failed(format!("can't make the folder: {e}")))?;
+            let why = |e: std::io::Error| disk_reason(&e).map_or_else(|| e.to_string(), str::to_owned);
+            std::fs::create_dir_all(path).map_err(|e| failed(format!("can't make the folder: {}", why(e))))?;
             let store = LocalFileSystem::new_with_prefix(path).map_err(|e| failed(e.to_string()))?;
             Ok(Arc::new(store.with_fsync(true)))
         }

@@ -10,6 +10,7 @@ use floodmark_stack::rest_catalog::{Pointers, RestCatalog, Warehouse};
 use floodmark_stack::s3::{self, S3};
 use harness::log::Log;
 use harness::pipelines::Dials;
+use harness::status::{Listening, read};
 use harness::tables::{Catalog, Digest};
 use harness::{Job, PATIENCE, Run};
 
@@ -127,15 +128,23 @@ fn a_catalog_that_is_away_at_the_start_is_waited_for_if_asked() {
 
 #[test]
 fn rows_wait_for_a_catalog_that_is_away_while_running() {
-    let (rest, log) = (rest(), log());
+    let (rest, log, listening) = (rest(), log(), Listening::somewhere());
     let mut proxy = Proxy::start(rest.address()).unwrap();
     let job = over_rest(&rest, proxy.address());
+    job.change("workers = 2", &format!("workers = 2\n{}", listening.line()));
     log.grow(&job, 0, 500);
     let mut run = job.start();
     first_half_is_read(&job, &mut run);
     proxy.go_away();
+    let committed = job.rows("events");
     log.grow(&job, 500, 1000);
     run.wait_until(|run| run.has_said("a sink is away, its rows wait in the outbox"));
+    let all = log.ledger.total("records");
+    let status = listening.wait_for(&job, &mut run, |status| read(status) == all);
+    let waiting = &status["sinks"][0];
+    assert!(waiting["waiting_rows"].as_u64() > Some(0) && waiting["away"].is_string(), "reading goes on: {status}");
+    assert!(status["outbox"]["bytes"].as_u64() > Some(0) && status["outbox"]["sources_paused"] == false, "{status}");
+    assert_eq!(job.rows("events"), committed);
     proxy.come_back().unwrap();
     read_to_the_end(&job, &mut run, &log);
     assert_eq!(job.digests(), expected(&log));

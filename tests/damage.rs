@@ -4,12 +4,12 @@ mod harness;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use floodmark::checkpoint::manifest::Manifest;
 use harness::log::Log;
 use harness::pipelines::{Dials, TABLES};
-use harness::tables::block_on;
+use harness::tables::{change_catalog, forget_table};
 use harness::{Job, newest};
 use serde_json::Value;
-use sqlx::{Connection, SqliteConnection};
 
 const REFUSED: i32 = 3;
 const FAILED: i32 = 1;
@@ -39,18 +39,8 @@ fn half_done(log: &Log) -> Job {
     job
 }
 
-fn sql(job: &Job, statement: &str) {
-    block_on(async {
-        let url = format!("sqlite:{}", job.path("data/catalog.db").display());
-        let mut catalog = SqliteConnection::connect(&url).await.unwrap();
-        let done = sqlx::query(statement).execute(&mut catalog).await.unwrap();
-        assert_eq!(done.rows_affected(), 1, "{statement}");
-        catalog.close().await.unwrap();
-    });
-}
-
 fn drop_events(job: &Job) {
-    sql(job, "DELETE FROM iceberg_tables WHERE table_name = 'events'");
+    forget_table(job, "events");
 }
 
 /// Refused with this as the first line, and none of the tables touched.
@@ -118,7 +108,10 @@ fn roll_back_events(job: &Job) {
 
 fn point_events_to(job: &Job, metadata: &Path) {
     let location = format!("file://{}", metadata.display());
-    sql(job, &format!("UPDATE iceberg_tables SET metadata_location = '{location}' WHERE table_name = 'events'"));
+    change_catalog(
+        job,
+        &format!("UPDATE iceberg_tables SET metadata_location = '{location}' WHERE table_name = 'events'"),
+    );
 }
 
 #[test]
@@ -223,15 +216,91 @@ fn a_torn_manifest_whose_rows_are_committed_is_refused() {
     is_refused(&job, "the table is ahead of the state");
 }
 
+/// All files of the newest state.
+fn state_files(job: &Job) -> Vec<PathBuf> {
+    let folder = newest(&job.path("data/checkpoints/state"));
+    fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
 #[test]
-fn a_missing_state_file_is_named() {
+fn a_missing_state_file_is_refused_by_name() {
     let job = half_done(&log());
-    let folder: PathBuf = newest(&job.path("data/checkpoints/state"));
-    for file in fs::read_dir(&folder).unwrap() {
-        fs::remove_file(file.unwrap().path()).unwrap();
+    state_files(&job).iter().for_each(|file| fs::remove_file(file).unwrap());
+    is_refused(&job, "the state is not whole");
+    let said = job.ends_with(REFUSED, &[]);
+    assert!(said.contains("\n  file:data/checkpoints/state/"), "{said}");
+    assert!(said.contains(": the file is missing, which manifests/"), "{said}");
+}
+
+#[test]
+fn a_state_file_cut_short_is_refused_by_name() {
+    let job = half_done(&log());
+    state_files(&job).iter().for_each(|file| tear(file));
+    is_refused(&job, "the state is not whole");
+}
+
+/// Its length is right: what is wrong with it is seen only when it is loaded.
+#[test]
+fn a_state_file_with_other_content_is_refused() {
+    let job = half_done(&log());
+    for file in state_files(&job) {
+        let length = fs::metadata(&file).unwrap().len() as usize;
+        fs::write(file, vec![b'x'; length]).unwrap();
     }
+    let said = job.ends_with(REFUSED, &[]);
+    assert!(said.contains("error: refused to start: the state is not whole\n"), "{said}");
+}
+
+#[test]
+fn a_file_changed_in_place_is_refused_and_so_is_one_that_shrank_or_went() {
+    let log = log();
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
+    let job = Job::new(&Dials { source, ..Dials::default() }.clicks());
+    log.grow(&job, 0, 500);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("events") > 0);
+    run.stop();
+    let before = job.digests();
+    let file = newest(&job.path("data/events"));
+    let (bytes, name) = (fs::read(&file).unwrap(), file.file_name().unwrap().to_string_lossy().into_owned());
+
+    let refused = |why: &str| {
+        let said = job.ends_with(REFUSED, &[]);
+        assert!(said.contains(why), "{why}: {said}");
+        assert!(said.contains("choose:"), "{said}");
+        assert_eq!(job.digests(), before);
+    };
+    let mut changed = bytes.clone();
+    changed[2] = b'#';
+    fs::write(&file, &changed).unwrap();
+    refused(&format!(
+        "error: source events: data/events/{name}: changed in place: what was read of it before is no longer"
+    ));
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    refused(&format!("the log is not the one that was read\n  events:{name}-0: "));
+    fs::remove_file(&file).unwrap();
+    refused(&format!("events:{name}-0: the file is gone, of which {} bytes were read and not all", bytes.len()));
+
+    fs::write(&file, &bytes).unwrap();
+    log.grow(&job, 500, 1000);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == log.ledger.total("records"));
+    run.stop();
+}
+
+/// As if a row had been made from nothing: counters of the newest manifest that say one row too many.
+#[test]
+fn a_sum_that_does_not_close_stops_the_job_before_a_commit() {
+    let job = half_done(&log());
+    let path = newest(&job.path("data/checkpoints/manifests"));
+    let mut manifest = Manifest::decode(&fs::read(&path).unwrap()).unwrap();
+    let clean = manifest.nodes.iter_mut().find(|node| node.name == "clean").unwrap();
+    clean.counters.records_out += 1;
+    fs::write(&path, manifest.encode()).unwrap();
     let before = job.digests();
     let said = job.ends_with(FAILED, &[]);
-    assert!(said.contains("error: ") && said.contains("data/checkpoints/state/"), "{said}");
+    let error = said.lines().find(|line| line.starts_with("error: clean: in = ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(error.contains(", but unique + duplicates + beyond horizon = "), "{error}");
+    assert!(error.ends_with("this is a bug in floodmark, and the job stops before anything is committed"), "{error}");
     assert_eq!(job.digests(), before);
 }

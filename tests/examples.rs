@@ -115,3 +115,25 @@ fn no_example_is_left_out() {
     let tested = ["clickstream.toml", "minimal.toml", "orders.toml", "roster.toml"].map(str::to_owned);
     assert_eq!(names.collect::<BTreeSet<_>>(), BTreeSet::from(tested));
 }
+
+/// systemd isn't the first process everywhere a test runs, so the unit is judged by systemd's own checker and its command line is run by hand.
+#[test]
+fn the_systemd_unit_is_right_for_systemd_and_its_command_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_floodmark");
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/floodmark.service");
+    let text = fs::read_to_string(unit).unwrap().replace("/usr/bin/floodmark", program);
+    let instance = folder.path().join("floodmark@minimal.service");
+    fs::write(&instance, &text).unwrap();
+    let checked = Command::new("systemd-analyze").arg("verify").arg(&instance).output().unwrap();
+    let complaints = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success() && complaints.is_empty(), "{complaints}");
+
+    fs::write(folder.path().join("minimal.toml"), example("minimal.toml")).unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data/lines.ndjson"), "{\"id\":1}\n").unwrap();
+    let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let command = command.replace("/etc/floodmark/%i.toml", "minimal.toml");
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    succeed(folder.path(), &arguments);
+}

@@ -1,32 +1,33 @@
 //! From a real Kafka broker into a table: every record once, through kills of the job and of the broker, and through changes of the topic.
-//!
-//! `FLOODMARK_KILLS` asks for more kills than the few that fit into every run of the tests.
 mod harness;
 
-use std::sync::OnceLock;
+use std::collections::VecDeque;
+use std::time::Duration;
 
+use floodmark::steps::Point;
 use floodmark_stack::broker::Broker;
+use harness::broker::broker;
 use harness::dice::Dice;
-use harness::kills::{finish_through_kills, timed};
+use harness::kills::finish_through_points;
 use harness::log::{Feed, Ledger, Log, generate};
 use harness::pipelines::{Dials, kafka};
 use harness::tables::{duckdb, rows_of};
-use harness::{Job, Run};
+use harness::{Job, Order, Run};
 
 /// What is gone for good can only be decided by a person.
 const REFUSED: i32 = 3;
 const FAILED: i32 = 1;
 const RECORDS: u64 = 12_000;
-
-/// Shared by the tests that leave the broker alone; each has topics of its own.
-fn broker() -> &'static Broker {
-    static BROKER: OnceLock<Broker> = OnceLock::new();
-    BROKER.get_or_init(|| Broker::start().unwrap())
-}
-
-fn kills_wanted() -> usize {
-    std::env::var("FLOODMARK_KILLS").map_or(6, |kills| kills.parse().unwrap())
-}
+const KILLS: usize = 20;
+const KILLS_A_RUN: usize = 4;
+/// Where kills fall in turn: into what is fed, a barrier, a manifest, a data file, a commit.
+const PLACES: [[Point; 2]; 5] = [
+    [Point::Read, Point::Read],
+    [Point::Barrier, Point::Part],
+    [Point::ManifestDue, Point::Manifest],
+    [Point::DataFiles, Point::DataFiles],
+    [Point::CommitDue, Point::Committed],
+];
 
 /// Roster from a topic into a table, as docs/examples/roster.toml has it.
 fn roster(broker: &Broker, topic: &str) -> Job {
@@ -46,22 +47,24 @@ fn reaches(job: &Job, run: &mut Run, rows: u64) {
     assert_eq!(job.rows("updates"), rows);
 }
 
-/// Feeds a topic and kills the job that reads it, at most `most` times while some of the rows are visible and some aren't.
-fn kills_while_fed(topic: &str, dice: &mut Dice, most: usize) -> usize {
+/// Feeds a topic, and kills the job that reads it at the next points, each time when some of the rows are visible and some aren't.
+fn kill_while_fed(topic: &str, dice: &mut Dice, points: &mut VecDeque<Point>) {
     broker().create_topic(topic, 4).unwrap();
     let job = roster(broker(), topic);
     let to = format!("kafka://{}/{topic}", broker().address());
     let feed = Feed::start(&job, &["roster", "--events", "12000", "--partitions", "4", "--rate", "2000", "--to", &to]);
-    let mut kills = 0;
-    while kills < most {
-        let mut run = job.start();
-        assert_eq!(run.ended_within(dice.moment(std::time::Duration::from_millis(1500))), None, "{}", run.said());
-        run.kill();
-        let visible = job.rows("updates");
-        if visible >= RECORDS {
+    let mut visible = 0;
+    for _ in 0..KILLS_A_RUN {
+        let Some(point) = points.front().copied() else { break };
+        let before = visible;
+        visible = killed_at(&job, point, before, dice.moment(Duration::from_millis(300)));
+        assert!(visible > before, "{topic}, {point}: {visible} rows visible, {before} before it");
+        if visible == RECORDS {
+            // Too late for a kill that shows anything: it is left to another run.
             break;
         }
-        kills += usize::from(visible > 0);
+        eprintln!("{topic}: killed at {point} with {visible} of {RECORDS} rows visible");
+        points.pop_front();
     }
     feed.wait();
     let mut run = job.start();
@@ -69,16 +72,29 @@ fn kills_while_fed(topic: &str, dice: &mut Dice, most: usize) -> usize {
     run.stop();
     let counted = duckdb(&job.metadata("updates"), "select count(*), count(distinct seq), min(seq), max(seq) from t");
     assert_eq!(counted, "12000,12000,1,12000", "{topic}");
-    kills
+}
+
+/// Has a run killed at a point, the next time it comes there after it has made rows visible and this moment has passed. Tells how many are then.
+fn killed_at(job: &Job, point: Point, before: u64, moment: Duration) -> u64 {
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("updates") > before);
+    assert_eq!(run.ended_within(moment), None, "{}", run.said());
+    run.order(Order::kill(point, 1));
+    if !run.is_killed_before(|| job.rows("updates") == RECORDS) {
+        run.kill();
+    }
+    job.rows("updates")
 }
 
 #[test]
 fn every_record_stands_in_the_table_once_through_kills() {
-    let (mut kills, mut dice, mut round) = (0, Dice::new(3), 0);
-    while kills < kills_wanted() {
-        round += 1;
-        kills += kills_while_fed(&format!("roster-{round}"), &mut dice, kills_wanted() - kills);
+    let mut points: VecDeque<Point> = (0..KILLS).map(|kill| PLACES[kill % 5][kill / 5 % 2]).collect();
+    let (mut dice, mut runs) = (Dice::new(3), 0);
+    while !points.is_empty() {
+        runs += 1;
+        kill_while_fed(&format!("roster-{runs}"), &mut dice, &mut points);
     }
+    assert!(runs >= KILLS / KILLS_A_RUN);
 }
 
 #[test]
@@ -95,19 +111,26 @@ fn clicks_of_a_topic_make_the_tables_of_the_same_clicks_in_files() {
     let to = format!("kafka://{}/clicks", broker().address());
     generate(&unkilled, &[&["clickstream", "--to", &to], &dials[..]].concat());
     let ledger = Ledger::read(&unkilled.path("ledger.json"));
-    let whole_run = timed(&unkilled);
+    unkilled.finish();
     let expected = unkilled.digests();
     for table in ["events", "per_type", "sessions"] {
         assert_eq!(expected[table], from_files.digest(table), "{table}");
     }
+    assert_eq!(rows_of(&expected["events"]), ledger.total("events"));
     assert_eq!(rows_of(&expected["duplicates"]), ledger.total("resent"));
     assert_eq!(rows_of(&expected["errors"]), ledger.total("poison"));
     assert_eq!(rows_of(&expected["late"]), 2 * ledger.total("late"));
 
     let killed = Job::new(&pipeline);
-    finish_through_kills(&killed, &mut Dice::new(5), 3, whole_run * 2 / 3);
+    let points =
+        [Point::CommitDue, Point::DataFiles, Point::Read, Point::ManifestDue, Point::Barrier, Point::Committed];
+    let kills = finish_through_points(&killed, &points.map(|point| (point, 1)));
+    assert!(kills >= 3, "{kills} kills");
     assert_eq!(killed.digests(), expected);
 }
+
+/// Longer than librdkafka waits for an answer, and than a session of any group lasts by default.
+const DOWN: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_broker_that_is_down_for_a_while_delays_rows_and_loses_none() {
@@ -118,7 +141,7 @@ fn a_broker_that_is_down_for_a_while_delays_rows_and_loses_none() {
     let mut run = job.start();
     reaches(&job, &mut run, 3000);
     broker.kill().unwrap();
-    assert_eq!(run.ended_within(std::time::Duration::from_secs(3)), None, "{}", run.said());
+    assert_eq!(run.ended_within(DOWN), None, "{}", run.said());
     broker.start_again().unwrap();
     feed_roster(&job, &broker, "roster", "4", "3000");
     reaches(&job, &mut run, 6000);
@@ -191,23 +214,42 @@ fn records_that_retention_took_before_they_were_read_are_refused_as_a_gap() {
     assert!(said.contains(gap), "{said}");
 }
 
+/// Clicks from two topics.
+fn two_topics(name: &str, watermark: &str) -> String {
+    let brokers = broker().address();
+    let source = format!("type = \"kafka\"\nbrokers = \"{brokers}\"\ntopic = [\"{name}-full\", \"{name}-quiet\"]");
+    Dials { source, watermark: watermark.into(), ..Dials::default() }.clicks()
+}
+
+fn of_two_topics(name: &str, watermark: &str) -> Job {
+    broker().create_topic(&format!("{name}-full"), 2).unwrap();
+    broker().create_topic(&format!("{name}-quiet"), 1).unwrap();
+    Job::new(&two_topics(name, watermark))
+}
+
+/// 5,000 clicks of 100 seconds, all in the first topic.
+fn clicks(name: &str) -> Vec<String> {
+    let to = format!("kafka://{}/{name}-full", broker().address());
+    let dials = ["clickstream", "--events", "5k", "--event-rate", "50", "--partitions", "2", "--to", &to];
+    dials.map(str::to_owned).into()
+}
+
 /// Clicks that go on coming in one topic, nothing in another.
 fn with_a_quiet_topic(name: &str, watermark: &str) -> (Job, Feed) {
-    let (full, quiet) = (format!("{name}-full"), format!("{name}-quiet"));
-    broker().create_topic(&full, 2).unwrap();
-    broker().create_topic(&quiet, 1).unwrap();
-    let brokers = broker().address();
-    let source = format!("type = \"kafka\"\nbrokers = \"{brokers}\"\ntopic = [\"{full}\", \"{quiet}\"]");
-    let job = Job::new(&Dials { source, watermark: watermark.into(), ..Dials::default() }.clicks());
-    let to = format!("kafka://{brokers}/{full}");
-    let dials = ["--events", "5k", "--rate", "1000", "--event-rate", "50", "--partitions", "2"];
-    let feed = Feed::start(&job, &[&["clickstream", "--to", &to], &dials[..]].concat());
+    let job = of_two_topics(name, watermark);
+    let mut arguments = clicks(name);
+    arguments.extend(["--rate", "1000"].map(str::to_owned));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let feed = Feed::start(&job, &arguments);
     (job, feed)
 }
 
+const HOLDS: &str = r#"{ bound = "5s" }"#;
+const IDLE: &str = r#"{ bound = "5s", idle = "1s" }"#;
+
 #[test]
 fn a_quiet_partition_holds_the_windows_unless_asked_otherwise() {
-    let (job, feed) = with_a_quiet_topic("holds", r#"{ bound = "5s" }"#);
+    let (job, feed) = with_a_quiet_topic("holds", HOLDS);
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.records_seen() == 5000);
     run.stop();
@@ -217,9 +259,74 @@ fn a_quiet_partition_holds_the_windows_unless_asked_otherwise() {
 
 #[test]
 fn a_quiet_partition_is_left_behind_where_idle_is_set() {
-    let (job, feed) = with_a_quiet_topic("idle", r#"{ bound = "5s", idle = "1s" }"#);
+    let (job, feed) = with_a_quiet_topic("idle", IDLE);
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.rows("per_type") > 0);
     run.stop();
     feed.wait();
+}
+
+/// All are at their ends when a run begins, so they are called idle together.
+#[test]
+fn windows_fire_where_all_partitions_go_idle_at_one_barrier() {
+    let job = of_two_topics("all-idle", HOLDS);
+    let arguments = clicks("all-idle");
+    generate(&job, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == 5000);
+    run.stop();
+    assert_eq!(job.rows("per_type"), 0);
+    job.edit(&two_topics("all-idle", IDLE));
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.rows("per_type") > 0);
+    run.stop();
+}
+
+/// Its event times begin where those of the others began, so a part of them has been passed by.
+#[test]
+fn a_partition_that_comes_back_from_idle_counts_again_and_what_it_missed_is_late() {
+    let (job, feed) = with_a_quiet_topic("returns", IDLE);
+    let mut run = job.start();
+    feed.wait();
+    let first = Ledger::read(&job.path("ledger.json"));
+    job.wait_while(&mut run, |job| job.rows("per_type") > 0 && job.records_seen() == first.total("records"));
+    let to = format!("kafka://{}/returns-quiet", broker().address());
+    let dials = ["--events", "5k", "--event-rate", "25", "--seed", "2", "--partitions", "1"];
+    generate(&job, &[&["clickstream", "--to", &to], &dials[..]].concat());
+    let second = Ledger::read(&job.path("ledger.json"));
+    let records = first.total("records") + second.total("records");
+    job.wait_while(&mut run, |job| job.records_seen() == records);
+    run.kill();
+    let mut run = job.start_with(&["--drain"]);
+    job.wait_for_checkpoints(&mut run, 2);
+    run.stop();
+
+    let one = |table: &str, query: &str| duckdb(&job.metadata(table), query).parse::<u64>().unwrap();
+    let late = |reason: &str| {
+        let of_windows = "select count(*) from t where _window_node = 'per_type' and _reason";
+        one("late", &format!("{of_windows} {reason}"))
+    };
+    let counted = one("per_type", "select sum(events)::bigint from t");
+    assert!(late("= 'returned'") > 0);
+    assert!(counted > first.total("events"), "what comes after the watermark it missed counts");
+    assert_eq!(counted + late("is not null"), job.rows("events"));
+    assert_eq!(one("per_type", "select count(*) - count(distinct (window_start, event_type)) from t"), 0);
+}
+
+#[test]
+fn preview_shows_the_first_records_of_a_topic_and_leaves_nothing_behind() {
+    broker().create_topic("previewed", 2).unwrap();
+    let job = roster(broker(), "previewed");
+    let preview = || job.command(&["preview", "pipeline.toml", "--limit", "5"]).output().unwrap();
+    let empty = preview();
+    assert!(empty.status.success() && empty.stdout.is_empty(), "{}", String::from_utf8_lossy(&empty.stderr));
+
+    feed_roster(&job, broker(), "previewed", "2", "1000");
+    let shown = preview();
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let rows = String::from_utf8(shown.stdout).unwrap();
+    let seq = |row: &str| serde_json::from_str::<serde_json::Value>(row).unwrap()["seq"].as_i64().unwrap();
+    let seqs: std::collections::BTreeSet<_> = rows.lines().map(seq).collect();
+    assert_eq!(seqs.len(), 5, "{rows}");
+    assert_eq!(std::fs::read_dir(job.path("data")).unwrap().count(), 0);
 }

@@ -1,8 +1,9 @@
 //! The Kafka source against a real broker: transactions, deleted records, recreated topics, a broker that dies.
 //!
 //! Asserts on records and positions. What needs no broker is in src/kafka/tests.rs.
+mod harness;
+
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use floodmark::config::model::{End, KafkaConfig, Start};
@@ -11,6 +12,7 @@ use floodmark::source::check::check;
 use floodmark::source::{Log, PartitionInfo, Position, Progress, Reader, SourceError};
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 use floodmark_stack::broker::Broker;
+use harness::broker::broker;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -19,12 +21,6 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 const PATIENCE: usize = 60_000;
 const LONG: Duration = Duration::from_secs(60);
 const FIRST: PartitionIndex = PartitionIndex(0);
-
-/// Shared by the tests that leave the broker alone; each has topics of its own.
-fn broker() -> &'static Broker {
-    static BROKER: OnceLock<Broker> = OnceLock::new();
-    BROKER.get_or_init(|| Broker::start().unwrap())
-}
 
 fn log(broker: &Broker, topic: &str) -> KafkaLog {
     let config = KafkaConfig { brokers: broker.address(), topics: vec![topic.into()], properties: BTreeMap::new() };

@@ -241,6 +241,36 @@ fn a_savepoint_is_whole_and_gone_on_from_without_loss_or_duplicate() {
 }
 
 #[test]
+fn checkpoints_are_listed_with_what_waits_and_each_can_be_named_to_go_on_from() {
+    let job = Job::of(SHORT);
+    let mut process = job.run(&[]);
+    job.wait_for(|status| status["nodes"][0]["counters"]["read"] == 2000 && status["sinks"][0]["waiting_rows"] == 0);
+    job.wait_for(|status| status["checkpoint"]["completed"].as_u64() > Some(8));
+    process.kill().unwrap();
+
+    let listed = job.ended(&["checkpoints", "clicks.toml"]);
+    let page = text(&listed.stdout).to_owned();
+    let head: Vec<_> = page.lines().next().unwrap().split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(head, ["id", "start", "age", "state", "rows waiting", "restored from", "path"]);
+    assert!(page.lines().count() > 5, "as many as are retained: {page}");
+    let ids = page.lines().skip(1).map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap());
+    assert!(ids.clone().is_sorted_by(|a, b| a > b), "{page}");
+
+    let json: Value = serde_json::from_slice(&job.ended(&["checkpoints", "clicks.toml", "--json"]).stdout).unwrap();
+    let entries = json.as_array().unwrap();
+    assert_eq!(entries.iter().map(|e| e["checkpoint"].as_u64().unwrap()).collect::<Vec<_>>(), ids.collect::<Vec<_>>());
+    assert_eq!((&entries[0]["incarnation"], &entries[0]["restored_from"]), (&1.into(), &Value::Null));
+    let path = entries[0]["path"].as_str().unwrap();
+    assert!(page.lines().nth(1).unwrap().ends_with(path), "{page}");
+
+    let mut process = job.run(&["--from", path]);
+    job.wait_for(|status| status["restored_from"] == path);
+    assert_eq!(process.stop().unwrap().code(), Some(0), "{}", process.output_tail());
+    let (unique, rows) = job.rows();
+    assert_eq!(unique, rows);
+}
+
+#[test]
 fn a_savepoint_that_the_sink_has_left_behind_is_refused_with_code_3() {
     let job = Job::of(ENDLESS);
     let mut process = job.run(&[]);

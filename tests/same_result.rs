@@ -94,6 +94,27 @@ fn the_same_events_survive_dedup_over_one_two_and_four_partitions() {
     assert_eq!(survivors[0], survivors[2]);
 }
 
+/// Which file is the first, and which worker has it, is a matter of names.
+#[test]
+fn files_under_other_names_give_the_same_rows_in_whatever_order_they_are_listed() {
+    let log = log("4", "12k");
+    let rows = |workers: usize, name: &dyn Fn(&str, usize) -> String| {
+        let job = Job::new(&Dials::pipeline(&format!("workers = {workers}\nbatch_rows = 100")).clicks());
+        log.give_as(&job, name);
+        job.finish();
+        ["events", "duplicates", "per_type", "sessions", "late"]
+            .map(|table| job.digest_with(table, &["--without-meta"]).unwrap())
+    };
+    let expected = rows(1, &|name: &str, _: usize| name.to_owned());
+    assert_eq!(rows_of(&expected[4]), 2 * log.ledger.total("late"));
+    assert_eq!(rows(2, &|name: &str, place: usize| format!("{}-{name}", 9 - place)), expected, "the last is the first");
+    assert_eq!(
+        rows(3, &|_: &str, place: usize| format!("{}.ndjson", ["c", "a", "d", "b"][place])),
+        expected,
+        "shuffled"
+    );
+}
+
 #[test]
 fn a_killed_run_goes_on_with_another_number_of_workers() {
     let log = log("4", "30k");

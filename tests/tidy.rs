@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use floodmark::config::ErrorId;
+use floodmark::steps::Point;
 
 const MOST_LINES: usize = 500;
 /// Folders that hold our code and texts.
@@ -157,6 +158,35 @@ fn every_error_id_has_a_page_and_a_test() {
         }
     }
     assert_none(broken, "an error that no one explains, or that no test reaches:");
+}
+
+#[test]
+fn every_step_point_has_its_place_its_line_and_its_crash() {
+    let protocol = fs::read_to_string(root().join("docs/PROTOCOL.md")).unwrap();
+    let code: Vec<Source> = files(".rs").into_iter().filter(|source| !source.name.starts_with("src/steps")).collect();
+    let mut broken = Vec::new();
+    for point in Point::ALL {
+        let place = format!("Point::{point:?}");
+        let names = |source: &&Source| {
+            source.shipped().match_indices(&place).any(|(at, _)| ends(source.shipped(), at + place.len()))
+        };
+        if !code.iter().any(|source| names(&source)) {
+            broken.push(format!("{place} stands nowhere in the code"));
+        }
+        if !protocol.contains(&format!("`{point}`")) {
+            broken.push(format!("`{point}` has no line in docs/PROTOCOL.md"));
+        }
+    }
+    let crashes = code.iter().find(|source| source.name == "tests/steps.rs");
+    if !crashes.is_some_and(|source| source.text.contains("for point in Point::ALL")) {
+        broken.push("tests/steps.rs doesn't go through Point::ALL".into());
+    }
+    assert_none(broken, "a step that no one can stop at, or that nobody explains:");
+}
+
+/// No longer name goes on at `at`.
+fn ends(text: &str, at: usize) -> bool {
+    !text[at..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
 #[test]

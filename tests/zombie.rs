@@ -1,8 +1,10 @@
-//! A process that stood still while another took its place, and wakes: it writes nothing and goes.
+//! A process that stood still while another took its place, and wakes: it writes nothing that counts, and goes.
 mod harness;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use floodmark::steps::Point;
 use harness::log::Log;
 use harness::pipelines::Dials;
 use harness::tables::block_on;
@@ -12,6 +14,11 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 /// The exit code that says "don't restart me".
 const FENCED: Option<i32> = Some(4);
+
+/// Shares of the log, in thousandths.
+const AT_FIRST: usize = 300;
+const A_LITTLE: usize = 10;
+const ALL: usize = 1000;
 
 fn log() -> Log {
     Log::clickstream(&["--events", "20k", "--event-rate", "200", "--users", "500"])
@@ -23,10 +30,10 @@ fn dials(commit_interval: &str) -> Dials {
     Dials { source: source.into(), commit_interval: commit_interval.into(), ..Dials::default() }
 }
 
-/// The tables of a run without a zombie: first a half of the log, then the other.
-fn expected(log: &Log) -> std::collections::BTreeMap<&'static str, String> {
+/// The tables of a run without a zombie.
+fn expected(log: &Log) -> BTreeMap<&'static str, String> {
     let job = Job::new(&dials("100ms").clicks());
-    log.grow(&job, 0, 1000);
+    log.grow(&job, 0, ALL);
     read_to_the_end(&job, &mut job.start(), log);
     job.digests()
 }
@@ -37,44 +44,98 @@ fn read_to_the_end(job: &Job, run: &mut Run, log: &Log) {
     run.stop();
 }
 
-fn first_half_is_read(job: &Job, run: &mut Run) {
-    job.wait_while(run, |job| job.rows("events") > 0);
+/// A process that stands still, and how much of the log had come by then.
+struct Zombie {
+    job: Job,
+    run: Run,
+    come: usize,
 }
 
-#[test]
-fn one_that_wakes_while_the_other_works_is_fenced_and_nothing_comes_twice() {
-    let log = log();
-    let job = Job::new(&dials("100ms").clicks());
-    log.grow(&job, 0, 500);
-    let mut first = job.start();
-    first_half_is_read(&job, &mut first);
-    pause_between_commits(&job, &mut first);
-
-    let mut second = job.start();
-    job.wait_while(&mut second, |_| second_owns(&job));
-    log.grow(&job, 500, 1000);
-    first.resume();
-    assert_eq!(first.wait(), FENCED, "{}", first.said());
-    assert!(first.has_said("fenced: incarnation 2"), "{}", first.said());
-    read_to_the_end(&job, &mut second, &log);
-    assert_eq!(job.digests(), expected(&log));
-}
-
-/// Stops it where it stands, but not with the catalog's lock in its hand: SQLite would keep everybody else out.
-fn pause_between_commits(job: &Job, run: &mut Run) {
-    let catalog = SqliteConnectOptions::new().filename(job.path("data/catalog.db")).busy_timeout(Duration::ZERO);
-    let is_free = || {
-        block_on(async {
-            let mut catalog = catalog.connect().await.unwrap();
-            sqlx::query("BEGIN IMMEDIATE").execute(&mut catalog).await.is_ok()
-        })
-    };
-    run.pause();
-    while !is_free() {
-        run.resume();
-        std::thread::sleep(Duration::from_millis(7));
-        run.pause();
+impl Zombie {
+    /// With something to do at a point, where it stands still.
+    fn at(point: Point, log: &Log) -> Zombie {
+        let job = Job::new(&dials("100ms").clicks());
+        log.grow(&job, 0, AT_FIRST);
+        let mut run = job.start();
+        job.wait_while(&mut run, |job| job.rows("events") > 0);
+        let mut zombie = Zombie { job, run, come: AT_FIRST };
+        zombie.stands_still_at(point, |zombie| {
+            log.grow(&zombie.job, zombie.come, zombie.come + A_LITTLE);
+            zombie.come += A_LITTLE;
+        });
+        zombie
     }
+
+    /// With nothing more to do.
+    fn with_all_read(log: &Log) -> Zombie {
+        let job = Job::new(&dials("100ms").clicks());
+        log.grow(&job, 0, ALL);
+        let mut run = job.start();
+        let records = log.ledger.total("records");
+        job.wait_while(&mut run, |job| job.records_seen() == records);
+        let mut zombie = Zombie { job, run, come: ALL };
+        zombie.stands_still_at(Point::Barrier, |_| ());
+        zombie
+    }
+
+    /// But not with the catalog's lock in a hand of its own: SQLite would keep everybody else out.
+    fn stands_still_at(&mut self, point: Point, mut something_to_do: impl FnMut(&mut Zombie)) {
+        loop {
+            something_to_do(self);
+            self.run.stand_still_at(point);
+            if catalog_is_free(&self.job) {
+                return;
+            }
+            self.run.resume();
+        }
+    }
+
+    /// Starts another in its place, and waits until it has published a manifest of its own.
+    fn replaced(&self) -> Run {
+        let mut second = self.job.start();
+        self.job.wait_while(&mut second, |job| second_owns(job));
+        second
+    }
+
+    fn wakes_and_is_fenced(&mut self) {
+        self.run.resume();
+        assert_eq!(self.run.wait(), FENCED, "{}", self.run.said());
+        assert!(self.run.has_said("fenced: incarnation 2"), "{}", self.run.said());
+    }
+
+    fn wakes_while_the_other_works(mut self, log: &Log) {
+        let mut second = self.replaced();
+        log.grow(&self.job, self.come, ALL);
+        self.wakes_and_is_fenced();
+        read_to_the_end(&self.job, &mut second, log);
+        assert_eq!(self.job.digests(), expected(log));
+        self.goes_on_from_the_other();
+    }
+
+    fn wakes_when_the_other_is_done(mut self, log: &Log) {
+        log.grow(&self.job, self.come, ALL);
+        read_to_the_end(&self.job, &mut self.job.start(), log);
+        let done = self.job.digests();
+        self.wakes_and_is_fenced();
+        assert_eq!(self.job.digests(), done);
+        assert_eq!(done, expected(log));
+        self.goes_on_from_the_other();
+    }
+
+    /// What the zombie has put into the checkpoint directory isn't taken for the newest.
+    fn goes_on_from_the_other(&self) {
+        let before = self.job.digests();
+        self.job.start_and_stop();
+        assert_eq!(self.job.digests(), before);
+    }
+}
+
+fn catalog_is_free(job: &Job) -> bool {
+    let catalog = SqliteConnectOptions::new().filename(job.path("data/catalog.db")).busy_timeout(Duration::ZERO);
+    block_on(async {
+        let mut catalog = catalog.connect().await.unwrap();
+        sqlx::query("BEGIN EXCLUSIVE").execute(&mut catalog).await.is_ok()
+    })
 }
 
 /// The second start has published a manifest of its own.
@@ -84,59 +145,51 @@ fn second_owns(job: &Job) -> bool {
 }
 
 #[test]
-fn one_that_wakes_when_the_other_is_done_is_fenced_and_nothing_comes_twice() {
+fn one_that_stood_still_between_its_check_and_its_manifest_is_fenced_while_the_other_works() {
     let log = log();
-    let job = Job::new(&dials("100ms").clicks());
-    log.grow(&job, 0, 500);
-    let mut first = job.start();
-    first_half_is_read(&job, &mut first);
-    pause_between_commits(&job, &mut first);
+    Zombie::at(Point::ManifestDue, &log).wakes_while_the_other_works(&log);
+}
 
-    log.grow(&job, 500, 1000);
-    read_to_the_end(&job, &mut job.start(), &log);
-    let done = job.digests();
-    first.resume();
-    assert_eq!(first.wait(), FENCED, "{}", first.said());
-    assert_eq!(job.digests(), done);
-    assert_eq!(done, expected(&log));
+#[test]
+fn one_that_stood_still_between_its_check_and_its_manifest_is_fenced_when_the_other_is_done() {
+    let log = log();
+    Zombie::at(Point::ManifestDue, &log).wakes_when_the_other_is_done(&log);
+}
+
+#[test]
+fn one_that_stood_still_between_its_check_and_its_commit_is_fenced_while_the_other_works() {
+    let log = log();
+    Zombie::at(Point::CommitDue, &log).wakes_while_the_other_works(&log);
+}
+
+#[test]
+fn one_that_stood_still_between_its_check_and_its_commit_is_fenced_when_the_other_is_done() {
+    let log = log();
+    Zombie::at(Point::CommitDue, &log).wakes_when_the_other_is_done(&log);
 }
 
 #[test]
 fn one_that_wakes_with_nothing_to_commit_is_told_so_by_the_checkpoint_directory() {
     let log = log();
-    let job = Job::new(&dials("100ms").clicks());
-    log.grow(&job, 0, 1000);
-    let mut first = job.start();
-    let records = log.ledger.total("records");
-    job.wait_while(&mut first, |job| job.records_seen() == records);
-    pause_between_commits(&job, &mut first);
-    let mut second = job.start();
-    job.wait_while(&mut second, |_| second_owns(&job));
-    first.resume();
-    assert_eq!(first.wait(), FENCED, "{}", first.said());
+    let mut zombie = Zombie::with_all_read(&log);
+    let mut second = zombie.replaced();
+    zombie.wakes_and_is_fenced();
     second.stop();
-    assert_eq!(job.digests(), expected(&log));
+    assert_eq!(zombie.job.digests(), expected(&log));
 }
 
 /// The other went on from the zombie's state files, and has written none of its own yet.
 #[test]
 fn one_that_wakes_removes_no_state_that_the_other_stands_on() {
     let log = log();
-    let job = Job::new(&dials("100ms").clicks());
-    log.grow(&job, 0, 500);
-    let mut first = job.start();
-    first_half_is_read(&job, &mut first);
-    pause_between_commits(&job, &mut first);
-
+    let mut zombie = Zombie::at(Point::Manifest, &log);
     let rare = r#"{ interval = "1h", dir = "file:data/checkpoints" }"#;
-    job.edit(&Dials { checkpoint: rare.into(), ..dials("1h") }.clicks());
-    let mut second = job.start();
-    job.wait_while(&mut second, |_| second_owns(&job));
-    first.resume();
-    assert_eq!(first.wait(), FENCED, "{}", first.said());
+    zombie.job.edit(&Dials { checkpoint: rare.into(), ..dials("1h") }.clicks());
+    let mut second = zombie.replaced();
+    zombie.wakes_and_is_fenced();
     second.kill();
-    job.edit(&dials("100ms").clicks());
-    log.grow(&job, 500, 1000);
-    read_to_the_end(&job, &mut job.start(), &log);
-    assert_eq!(job.digests(), expected(&log));
+    zombie.job.edit(&dials("100ms").clicks());
+    log.grow(&zombie.job, zombie.come, ALL);
+    read_to_the_end(&zombie.job, &mut zombie.job.start(), &log);
+    assert_eq!(zombie.job.digests(), expected(&log));
 }

@@ -101,21 +101,41 @@ fn in_range(result: FieldType, value: i128) -> bool {
     }
 }
 
-/// The values of a column as whole numbers, `None` where null.
-pub fn whole_numbers(column: &ArrayRef, ty: FieldType) -> Vec<Option<i128>> {
-    match ty {
-        FieldType::Int32 => column.as_primitive::<Int32Type>().iter().map(|v| v.map(i128::from)).collect(),
-        FieldType::Int64 => column.as_primitive::<Int64Type>().iter().map(|v| v.map(i128::from)).collect(),
-        FieldType::Decimal { .. } => column.as_primitive::<Decimal128Type>().iter().collect(),
-        FieldType::Float64 => {
-            column.as_primitive::<Float64Type>().iter().map(|v| v.map(|f| i128::from(ordered(f)))).collect()
+/// A column whose values are read as whole numbers.
+pub enum WholeNumbers<'a> {
+    Int32(&'a Int32Array),
+    Int64(&'a Int64Array),
+    Decimal(&'a Decimal128Array),
+    Float64(&'a Float64Array),
+    Date(&'a Date32Array),
+    Timestamp(&'a TimestampMicrosecondArray),
+    /// Of these types only the presence of a value is asked for (`count`): it is read as 0.
+    Presence(&'a ArrayRef),
+}
+
+impl<'a> WholeNumbers<'a> {
+    pub fn of(column: &'a ArrayRef, ty: FieldType) -> Self {
+        match ty {
+            FieldType::Int32 => Self::Int32(column.as_primitive::<Int32Type>()),
+            FieldType::Int64 => Self::Int64(column.as_primitive::<Int64Type>()),
+            FieldType::Decimal { .. } => Self::Decimal(column.as_primitive::<Decimal128Type>()),
+            FieldType::Float64 => Self::Float64(column.as_primitive::<Float64Type>()),
+            FieldType::Date => Self::Date(column.as_primitive::<Date32Type>()),
+            FieldType::Timestamp { .. } => Self::Timestamp(column.as_primitive::<TimestampMicrosecondType>()),
+            FieldType::Bool | FieldType::String | FieldType::Binary => Self::Presence(column),
         }
-        FieldType::Date => column.as_primitive::<Date32Type>().iter().map(|v| v.map(i128::from)).collect(),
-        FieldType::Timestamp { .. } => {
-            column.as_primitive::<TimestampMicrosecondType>().iter().map(|v| v.map(i128::from)).collect()
-        }
-        FieldType::Bool | FieldType::String | FieldType::Binary => {
-            (0..column.len()).map(|i| column.is_valid(i).then_some(0)).collect()
+    }
+
+    /// `None` where the value is null.
+    pub fn at(&self, row: usize) -> Option<i128> {
+        match self {
+            Self::Int32(values) => values.is_valid(row).then(|| i128::from(values.value(row))),
+            Self::Int64(values) => values.is_valid(row).then(|| i128::from(values.value(row))),
+            Self::Decimal(values) => values.is_valid(row).then(|| values.value(row)),
+            Self::Float64(values) => values.is_valid(row).then(|| i128::from(ordered(values.value(row)))),
+            Self::Date(values) => values.is_valid(row).then(|| i128::from(values.value(row))),
+            Self::Timestamp(values) => values.is_valid(row).then(|| i128::from(values.value(row))),
+            Self::Presence(values) => values.is_valid(row).then_some(0),
         }
     }
 }

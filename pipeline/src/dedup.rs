@@ -51,11 +51,11 @@ impl Rule {
     }
 }
 
-/// Judges a batch in order and remembers its first copies. `rows.keys` are the hashes of the dedup key.
+/// Judges rows in order and remembers their first copies. They are keyed by the dedup key.
 pub fn judge<S: SeenIds>(rule: Rule, rows: &Rows, seen: &mut S) -> Result<Vec<Verdict>, S::Error> {
-    seen.warm(&rows.keys)?;
-    let verdicts = (0..rows.len()).map(|row| {
-        let side = &rows.side;
+    seen.warm(rows.keys())?;
+    let side = rows.side();
+    let verdicts = rows.places().zip(rows.keys()).map(|(row, key)| {
         let watermark = side.watermark(row);
         let own = Seen {
             bucket: rule.bucket_of(side.event_time(row)),
@@ -63,7 +63,7 @@ pub fn judge<S: SeenIds>(rule: Rule, rows: &Rows, seen: &mut S) -> Result<Vec<Ve
             offset: side.offset[row],
         };
         let mut verdict = Verdict::First;
-        seen.admit(rows.keys[row], |newest| match newest {
+        seen.admit(*key, |newest| match newest {
             Some(first) if rule.remembers(first.bucket, watermark) => {
                 verdict = Verdict::Duplicate(first);
                 None

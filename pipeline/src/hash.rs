@@ -32,17 +32,17 @@ pub fn owner_of(key_group: u16, workers: u16, max_parallelism: u16) -> u16 {
     (u32::from(key_group) * u32::from(workers) / u32::from(max_parallelism)) as u16
 }
 
-/// Hashes of the key columns of every row. `columns` are indexes into the batch.
-pub fn hash_keys(batch: &RecordBatch, columns: &[usize]) -> Vec<KeyHash> {
+/// Hashes of the key columns of the rows at `places`. `columns` are indexes into the batch.
+pub fn hash_keys(batch: &RecordBatch, columns: &[usize], places: impl Iterator<Item = usize>) -> Vec<KeyHash> {
     let arrays: Vec<&ArrayRef> = columns.iter().map(|i| batch.column(*i)).collect();
     if let [one] = arrays.as_slice()
         && one.null_count() == 0
         && let Some(strings) = one.as_string_opt::<i32>()
     {
-        return strings.iter().map(|s| hash_one(s.unwrap_or_default().as_bytes())).collect();
+        return places.map(|row| hash_one(strings.value(row).as_bytes())).collect();
     }
     let mut bytes = Vec::with_capacity(64);
-    (0..batch.num_rows())
+    places
         .map(|row| {
             bytes.clear();
             encode_key(&arrays, row, &mut bytes);
@@ -122,7 +122,7 @@ mod tests {
         let column: ArrayRef = Arc::new(StringArray::from(vec!["", "a", "e-1", long.as_str()]));
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
         let batch = RecordBatch::try_new(schema, vec![column.clone()]).unwrap();
-        for (row, hash) in hash_keys(&batch, &[0]).into_iter().enumerate() {
+        for (row, hash) in hash_keys(&batch, &[0], 0..batch.num_rows()).into_iter().enumerate() {
             let mut bytes = vec![];
             encode_key(&[&column], row, &mut bytes);
             assert_eq!(hash, KeyHash(xxh3_128(&bytes)));

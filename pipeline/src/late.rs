@@ -14,9 +14,10 @@ use crate::schema::{FieldType, Schema};
 use crate::state::Seen;
 use crate::time::EventTime;
 
-/// One late row of a batch.
+/// One late row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateRow {
+    /// Its place in the batch.
     pub row: u32,
     pub watermark: Option<EventTime>,
     /// The window it missed; `None` where it missed a horizon.
@@ -24,7 +25,7 @@ pub struct LateRow {
     pub reason: &'static str,
 }
 
-/// The late rows of a batch as columns. `names` is the table of partitions.
+/// Late rows as columns. `names` is the table of partitions.
 pub fn late_batch(
     input: &Schema,
     rows: &Rows,
@@ -33,7 +34,7 @@ pub fn late_batch(
     names: &[PartitionName],
 ) -> Result<RecordBatch, ArrowError> {
     let places: Vec<u32> = late.iter().map(|l| l.row).collect();
-    let mut columns = take_batch(&rows.columns, &places)?.columns().to_vec();
+    let mut columns = take_batch(rows.columns(), &places)?.columns().to_vec();
     columns.extend(places_of(rows, &places, names));
     columns.extend([
         timestamps(late.iter().map(|l| l.watermark)),
@@ -45,7 +46,7 @@ pub fn late_batch(
     RecordBatch::try_new(late_schema(input).arrow(), columns)
 }
 
-/// Duplicates (row in the batch, the copy that was kept) as columns.
+/// Duplicates (place in the batch, the copy that was kept) as columns.
 pub fn duplicates_batch(
     input: &Schema,
     rows: &Rows,
@@ -54,7 +55,7 @@ pub fn duplicates_batch(
 ) -> Result<RecordBatch, ArrowError> {
     let places: Vec<u32> = duplicates.iter().map(|d| d.0).collect();
     let first = |d: &(u32, Seen)| &names[d.1.partition as usize];
-    let mut columns = take_batch(&rows.columns, &places)?.columns().to_vec();
+    let mut columns = take_batch(rows.columns(), &places)?.columns().to_vec();
     columns.extend(places_of(rows, &places, names));
     columns.extend([
         strings(duplicates.iter().map(|d| first(d).topic.as_str())),
@@ -66,11 +67,11 @@ pub fn duplicates_batch(
 
 /// `_topic, _partition, _offset`.
 fn places_of(rows: &Rows, places: &[u32], names: &[PartitionName]) -> [ArrayRef; 3] {
-    let name = |row: &u32| &names[rows.side.partition[*row as usize] as usize];
+    let name = |row: &u32| &names[rows.side().partition[*row as usize] as usize];
     [
         strings(places.iter().map(|row| name(row).topic.as_str())),
         Arc::new(Int32Array::from_iter_values(places.iter().map(|row| name(row).partition))),
-        Arc::new(Int64Array::from_iter_values(places.iter().map(|row| rows.side.offset[*row as usize]))),
+        Arc::new(Int64Array::from_iter_values(places.iter().map(|row| rows.side().offset[*row as usize]))),
     ]
 }
 

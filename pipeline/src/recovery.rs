@@ -8,6 +8,9 @@ use std::fmt;
 use crate::ids::{CheckpointId, Epoch, PartitionName};
 use crate::mark::Mark;
 
+/// Files of one state that are named; what is behind them is counted.
+const STATE_PROBLEMS_TOLD: usize = 3;
+
 /// What a start has found. The caller has read it all.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -22,6 +25,8 @@ pub struct Observed {
     pub edits: Vec<Edit>,
     /// What is wrong between the manifest's positions and the log as it is now.
     pub log_problems: Vec<String>,
+    /// Files of the manifest's state that aren't there, or aren't whole.
+    pub state_problems: Vec<String>,
     /// Sinks for which the user accepts that rows are missing or the mark is foreign.
     pub accept_gap: Vec<String>,
     /// Sinks that have left the file and can't be reached, which the user gives up.
@@ -56,6 +61,8 @@ pub enum FoundMark {
     Unreachable(String),
     /// Its history was rolled back to before the mark.
     RolledBack(String),
+    /// Its columns or layout are not what the pipeline file says.
+    Differs(String),
     /// A sink that keeps no mark.
     NoMark,
 }
@@ -137,6 +144,12 @@ pub enum Refusal {
         found: Option<Epoch>,
         offsets: String,
     },
+    /// It stands in the file and not in the manifest, and holds epochs of this pipeline: it was left out of the file for a while.
+    SinkReturned {
+        sink: String,
+        at: Epoch,
+        newest: CheckpointId,
+    },
     RolledBack {
         sink: String,
         what: String,
@@ -154,12 +167,18 @@ pub enum Refusal {
         is: String,
         resettable: bool,
     },
+    Table {
+        sink: String,
+        difference: String,
+    },
     Log(String),
+    State(String),
 }
 
 /// Decides. Nothing is touched before this says what to do.
 pub fn plan(observed: &Observed) -> Plan {
     let mut refusals: Vec<_> = observed.log_problems.iter().cloned().map(Refusal::Log).collect();
+    refusals.extend(state_refusal(&observed.state_problems));
     let Some(manifest) = &observed.manifest else {
         refusals.extend(observed.sinks.iter().filter_map(|s| lost_state(s, observed)));
         if !refusals.is_empty() {
@@ -191,14 +210,25 @@ pub fn plan(observed: &Observed) -> Plan {
         }
     }
     if !refusals.is_empty() {
+        // What was edited comes first: it may explain the rest.
+        refusals.sort_by_key(|refusal| !matches!(refusal, Refusal::NodeChanged { .. }));
         return Plan::Refuse(refusals);
     }
     Plan::Resume { from: manifest.checkpoint, sinks, added, retire, reset }
 }
 
+/// All that is wrong with the state in one: the choices are the same, and where one file is missing many often are.
+fn state_refusal(problems: &[String]) -> Option<Refusal> {
+    let told = problems.get(..STATE_PROBLEMS_TOLD).unwrap_or(problems).join("\n  ");
+    let rest = problems.len().saturating_sub(STATE_PROBLEMS_TOLD);
+    let rest = if rest > 0 { format!("\n  and {rest} files more") } else { String::new() };
+    (!problems.is_empty()).then(|| Refusal::State(told + &rest))
+}
+
 fn lost_state(sink: &SinkState, observed: &Observed) -> Option<Refusal> {
     match &sink.found {
         FoundMark::RolledBack(what) => Some(Refusal::RolledBack { sink: sink.name.clone(), what: what.clone() }),
+        FoundMark::Differs(what) => Some(Refusal::Table { sink: sink.name.clone(), difference: what.clone() }),
         FoundMark::Here(mark) if !observed.accept_gap.contains(&sink.name) => {
             mark.epoch.map(|epoch| Refusal::StateLost { sink: sink.name.clone(), epoch })
         }
@@ -220,6 +250,7 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
     match &sink.found {
         FoundMark::NoMark => return Ok(SinkPlan { name, base: recorded.base, holds: 0 }),
         FoundMark::RolledBack(what) => return Err(Box::new(Refusal::RolledBack { sink: name, what: what.clone() })),
+        FoundMark::Differs(what) => return Err(Box::new(Refusal::Table { sink: name, difference: what.clone() })),
         FoundMark::Unreachable(why) => {
             let pending = recorded.epochs.len();
             if pending == 0 || observed.forget.contains(&name) {
@@ -241,6 +272,9 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
     }
     let newest_known = recorded.epochs.last().copied().or(recorded.base);
     match (base, newest_known) {
+        (Some(at), None) if sink.recorded.is_none() && at.checkpoint <= manifest.checkpoint => {
+            Err(Box::new(Refusal::SinkReturned { sink: name, at, newest: manifest.checkpoint }))
+        }
         (Some(at), known) if known.is_none_or(|k| at.checkpoint > k.checkpoint) => {
             Err(Box::new(Refusal::SinkAhead { sink: name, at, newest: manifest.checkpoint }))
         }
@@ -275,6 +309,10 @@ impl fmt::Display for Refusal {
                     "the table is behind the state\n  sink {sink} should hold checkpoint {expected}, and holds {found}\n  rows of {offsets} were committed to it once and aren't in it now\n  what happened: the table was dropped, made again or rolled back, or its catalog was restored from a copy\n  choose: bring the catalog or table back\n          floodmark run --accept-gap {sink}   go on, and leave these rows out for ever"
                 )
             }
+            Self::SinkReturned { sink, at, newest } => write!(
+                f,
+                "the table holds rows from before its sink was left out of the file\n  sink {sink} holds checkpoint {at}; the state to go on from is checkpoint {newest}, and knows no such sink\n  rows of the checkpoints between them are not kept for it\n  choose: floodmark run --accept-gap {sink}   go on with this table, and leave these rows out for ever\n          another table                  begin an empty one from here on"
+            ),
             Self::RolledBack { sink, what } => write!(
                 f,
                 "the table was rolled back under us\n  sink {sink}: {what}\n  choose: set `main` back to the snapshot that the mark names\n          a new pipeline id and table   start over beside it"
@@ -295,9 +333,17 @@ impl fmt::Display for Refusal {
                     "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back{reset}\n          a new pipeline id   start over"
                 )
             }
+            Self::Table { sink, difference } => write!(
+                f,
+                "the table is not what the pipeline file says\n  sink {sink}: {difference}\n  choose: change the table or the pipeline file\n          another table"
+            ),
             Self::Log(what) => write!(
                 f,
                 "the log is not the one that was read\n  {what}\n  choose: bring the log back\n          a new pipeline id   start over"
+            ),
+            Self::State(what) => write!(
+                f,
+                "the state is not whole\n  {what}\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run --from an older checkpoint that the tables follow   `floodmark checkpoints` lists them\n          a new pipeline id and tables   start over beside them"
             ),
         }
     }

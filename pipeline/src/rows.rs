@@ -1,12 +1,15 @@
-//! A batch of records on its way through the engine: Arrow columns, and fixed side columns that the user never names.
+//! Records on their way through the engine: Arrow columns, and fixed side columns that the user never names.
 //!
 //! The side columns carry what lateness and dedup are judged from (partition, offset, event time, the partition's watermark before the record),
-//! so that no operator needs to know how batches or partitions interleave.
-//! Keeps: every column has the same length; a selection keeps rows and their side columns together.
+//! so that no operator needs to know how batches or partitions interleave. A decoded batch is shared by all that read it: spreading its rows over
+//! workers, or leaving duplicates out, chooses rows and copies none.
+//! Keeps: every column has the same length; rows stay in the order of their batch.
+use std::sync::Arc;
+
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::ArrowError;
 
-use crate::hash::KeyHash;
+use crate::hash::{KeyHash, hash_keys};
 use crate::ids::PartitionIndex;
 use crate::time::EventTime;
 
@@ -82,47 +85,117 @@ impl Side {
         let watermark = self.watermark[row];
         (watermark != NO_WATERMARK).then_some(EventTime(watermark))
     }
-
-    fn take(&self, rows: &[u32]) -> Self {
-        fn pick<T: Copy>(from: &[T], rows: &[u32]) -> Vec<T> {
-            rows.iter().map(|i| from[*i as usize]).collect()
-        }
-        Self {
-            partition: pick(&self.partition, rows),
-            offset: pick(&self.offset, rows),
-            event_time: pick(&self.event_time, rows),
-            watermark: pick(&self.watermark, rows),
-            cause: pick(&self.cause, rows),
-        }
-    }
 }
 
-/// A batch of source records (decoded, perhaps deduplicated), all of one schema. All are inserts in this version.
+/// Some rows of a decoded batch, all of one schema. All are inserts in this version.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    pub columns: RecordBatch,
-    pub side: Side,
-    /// Hashes of the key that the receiving operator is keyed by; empty where it is not keyed.
-    pub keys: Vec<KeyHash>,
+    batch: Arc<Batch>,
+    /// Places in the batch; `None` stands for all of them.
+    chosen: Option<Vec<u32>>,
+    keys: Vec<KeyHash>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    columns: RecordBatch,
+    side: Side,
 }
 
 impl Rows {
+    /// All rows of a batch.
+    pub fn new(columns: RecordBatch, side: Side) -> Self {
+        Self { batch: Arc::new(Batch { columns, side }), chosen: None, keys: vec![] }
+    }
+
     pub fn len(&self) -> usize {
-        self.columns.num_rows()
+        self.chosen.as_ref().map_or(self.batch.side.len(), Vec::len)
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows at `rows`, in that order.
-    pub fn take(&self, rows: &[u32]) -> Result<Self, ArrowError> {
-        let keys = if self.keys.is_empty() { vec![] } else { rows.iter().map(|i| self.keys[*i as usize]).collect() };
-        Ok(Self { columns: take_batch(&self.columns, rows)?, side: self.side.take(rows), keys })
+    /// Columns of the whole batch, to be read at [`places`](Self::places).
+    pub fn columns(&self) -> &RecordBatch {
+        &self.batch.columns
+    }
+
+    /// Side columns of the whole batch, to be read at [`places`](Self::places).
+    pub fn side(&self) -> &Side {
+        &self.batch.side
+    }
+
+    /// Where each of these rows stands in the batch.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        (0..self.len()).map(|n| self.chosen.as_ref().map_or(n, |chosen| chosen[n] as usize))
+    }
+
+    /// Hashes of the key that the receiving operator is keyed by, one for each row; empty where it is not keyed.
+    pub fn keys(&self) -> &[KeyHash] {
+        &self.keys
+    }
+
+    /// The same rows with the hashes of other key columns.
+    pub fn keyed_by(&self, columns: &[usize]) -> Self {
+        let keys = hash_keys(&self.batch.columns, columns, self.places());
+        self.with_keys(keys)
+    }
+
+    pub fn with_keys(&self, keys: Vec<KeyHash>) -> Self {
+        Self { batch: self.batch.clone(), chosen: self.chosen.clone(), keys }
+    }
+
+    /// Of these rows those at `numbers` (the first is 0), in that order.
+    pub fn choose(&self, numbers: &[u32]) -> Self {
+        let place = |n: &u32| self.chosen.as_ref().map_or(*n, |chosen| chosen[*n as usize]);
+        let keys = if self.keys.is_empty() { vec![] } else { numbers.iter().map(|n| self.keys[*n as usize]).collect() };
+        Self { batch: self.batch.clone(), chosen: Some(numbers.iter().map(place).collect()), keys }
+    }
+
+    /// Copies the rows out of their batch, unless they are all of it.
+    pub fn to_batch(&self) -> Result<RecordBatch, ArrowError> {
+        match &self.chosen {
+            None => Ok(self.batch.columns.clone()),
+            Some(chosen) => take_batch(&self.batch.columns, chosen),
+        }
     }
 }
 
 /// The rows of a batch at `rows`, in that order.
 pub fn take_batch(batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch, ArrowError> {
     arrow_select::take::take_record_batch(batch, &UInt32Array::from(rows.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn rows(values: &[i64]) -> Rows {
+        let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+        let mut side = Side::with_capacity(values.len());
+        for (offset, value) in values.iter().enumerate() {
+            side.partition.push(0);
+            side.offset.push(offset as i64);
+            side.event_time.push(*value);
+            side.watermark.push(NO_WATERMARK);
+            side.cause.push(WatermarkCause::Own);
+        }
+        Rows::new(RecordBatch::try_from_iter([("n", column)]).unwrap(), side)
+    }
+
+    #[test]
+    fn a_choice_of_a_choice_names_places_in_the_batch() {
+        let all = rows(&[10, 11, 12, 13, 14]).keyed_by(&[0]);
+        let chosen = all.choose(&[1, 3, 4]).choose(&[0, 2]);
+        assert_eq!(chosen.places().collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(chosen.keys(), [all.keys()[1], all.keys()[4]]);
+        assert_eq!(chosen.keyed_by(&[0]).keys(), chosen.keys());
+        let batch = chosen.to_batch().unwrap();
+        assert_eq!(batch.column(0).as_primitive::<Int64Type>().values(), &[11, 14]);
+    }
 }

@@ -55,13 +55,19 @@ impl PartitionWatermark {
     }
 }
 
-/// Watermark of a node: the minimum over the live partitions above it, never less than before. With none live, or one of them still without a
-/// record, it stays where it was.
+/// Watermark of a node: the minimum over the live partitions above it, never less than before. While one of them is still without a record, it
+/// stays where it was. Those that go idle at this very cut (`going`) are left out; where nobody stays live they count one last time, since what
+/// they have read since the cut before has counted nowhere yet. One without a record holds back nobody then.
 pub fn node_watermark(
     before: Option<EventTime>,
     live: impl IntoIterator<Item = Option<EventTime>>,
+    going: impl IntoIterator<Item = Option<EventTime>>,
 ) -> Option<EventTime> {
-    let lowest = live.into_iter().min().flatten();
+    let mut live = live.into_iter().peekable();
+    let lowest = match live.peek() {
+        Some(_) => live.min().flatten(),
+        None => going.into_iter().flatten().min(),
+    };
     before.max(lowest)
 }
 
@@ -109,10 +115,24 @@ mod tests {
 
     #[test]
     fn a_node_waits_for_the_partition_that_has_seen_nothing() {
-        assert_eq!(node_watermark(None, [Some(at(1, 0)), None]), None);
-        assert_eq!(node_watermark(Some(at(0, 1)), [Some(at(1, 0)), None]), Some(at(0, 1)));
-        assert_eq!(node_watermark(Some(at(0, 1)), []), Some(at(0, 1)));
-        assert_eq!(node_watermark(Some(at(2, 0)), [Some(at(1, 0))]), Some(at(2, 0)), "never back");
+        assert_eq!(node_watermark(None, [Some(at(1, 0)), None], []), None);
+        assert_eq!(node_watermark(Some(at(0, 1)), [Some(at(1, 0)), None], []), Some(at(0, 1)));
+        assert_eq!(node_watermark(Some(at(0, 1)), [], []), Some(at(0, 1)));
+        assert_eq!(node_watermark(Some(at(2, 0)), [Some(at(1, 0))], []), Some(at(2, 0)), "never back");
+    }
+
+    #[test]
+    fn the_last_that_go_idle_count_once_more() {
+        assert_eq!(node_watermark(None, [], [Some(at(2, 0)), None, Some(at(1, 0))]), Some(at(1, 0)));
+        assert_eq!(node_watermark(Some(at(0, 1)), [], [Some(at(1, 0))]), Some(at(1, 0)));
+        assert_eq!(node_watermark(Some(at(2, 0)), [], [Some(at(1, 0))]), Some(at(2, 0)), "never back");
+        assert_eq!(node_watermark(None, [], [None]), None, "nobody has seen a record");
+    }
+
+    #[test]
+    fn one_that_goes_idle_is_left_behind_by_those_that_stay() {
+        assert_eq!(node_watermark(None, [Some(at(2, 0))], [Some(at(1, 0)), None]), Some(at(2, 0)));
+        assert_eq!(node_watermark(None, [None], [Some(at(1, 0))]), None, "one that stays holds it still");
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Publication {
     pub manifest: Manifest,
-    pub segments: Vec<(String, Vec<u8>)>,
+    pub segments: Vec<cut::SegmentObject>,
     pub state: Vec<(WorkerId, floodmark_state::Snapshot)>,
     /// The first checkpoint with rows that some sink still waits for, this one included.
     pub oldest_waiting: Option<CheckpointId>,
@@ -161,6 +161,9 @@ impl Coordinator {
         let Beginning { partitions, counters, last_id, sinks, nodes, state_digest } = beginning;
         Self {
             terms,
+            // What joins or comes back at the start is read behind a barrier, and need not wait for an interval to pass.
+            barrier_wanted: partitions.waits_for_barrier(),
+            segment_bytes: waiting_bytes(&sinks),
             partitions,
             since: counters,
             sinks,
@@ -170,9 +173,7 @@ impl Coordinator {
             aligning: None,
             publishing: VecDeque::new(),
             last_barrier_ms: now_ms,
-            barrier_wanted: false,
             savepoint: None,
-            segment_bytes: BTreeMap::new(),
             paused: false,
             ending: None,
             nodes,
@@ -207,7 +208,7 @@ impl Coordinator {
         let mut effects = vec![Effect::Names(self.partitions.names())];
         let all = (0..self.partitions.table.len() as u32).map(PartitionIndex);
         effects.extend(all.filter_map(|p| self.admit(p)));
-        if !self.partitions.table.is_empty() && self.partitions.all_ended() {
+        if self.partitions.all_ended() {
             self.ending = Some(Ending { drain: false, last: Some(self.last_id) });
             effects.push(Effect::CommitNow);
         }
@@ -226,6 +227,7 @@ impl Coordinator {
             Input::Worker(FromWorker::Exhausted(partition)) => {
                 self.partitions.leave(Leaving { partition, ended: true });
             }
+            Input::Worker(FromWorker::Trouble { .. }) => {}
             Input::Worker(FromWorker::OutboxFull) => self.barrier_wanted = true,
             Input::Worker(FromWorker::Failed { error, .. }) => return vec![Effect::Failed(JobError::Worker(error))],
             Input::Published(id, _) => effects.extend(self.published(id)),
@@ -279,7 +281,7 @@ impl Coordinator {
             return vec![];
         }
         let ending = self.ending.is_some_and(|e| e.last.is_none());
-        let over = self.ending.is_none() && !self.partitions.table.is_empty() && self.partitions.all_leaving();
+        let over = self.ending.is_none() && self.partitions.all_leaving();
         let due = now_ms >= self.last_barrier_ms + self.terms.interval_ms;
         let done = self.ending.is_some_and(|e| e.last.is_some());
         if done || !(ending || over || due || self.barrier_wanted || self.savepoint.is_some()) {
@@ -345,7 +347,7 @@ impl Coordinator {
         let epoch = Epoch { incarnation: self.terms.incarnation, checkpoint: id };
         let mut refs = BTreeMap::new();
         let segments: Vec<_> = parts.iter_mut().filter_map(|p| cut::pack_segments(epoch, p, &mut refs)).collect();
-        self.segment_bytes.insert(id, segments.iter().map(|s| s.1.len() as u64).sum());
+        self.segment_bytes.insert(id, segments.iter().map(cut::SegmentObject::length).sum());
         let plan = self.terms.plan.clone();
         let needed = cut::needed(&plan, &self.nodes);
         let replay_from = cut::replay_points(&mut self.partitions.table, needed, cut::slice_width(&plan));
@@ -447,6 +449,15 @@ impl Coordinator {
         let owner = WorkerId((admission.partition.0 % u32::from(self.terms.workers)) as u16);
         Effect::Worker(owner, ToWorker::Admit(Box::new(admission)))
     }
+}
+
+/// What the outbox holds from before a start, by checkpoint.
+fn waiting_bytes(sinks: &BTreeMap<NodeId, SinkBook>) -> BTreeMap<CheckpointId, u64> {
+    let mut bytes = BTreeMap::new();
+    for epoch in sinks.values().flat_map(|book| &book.epochs).filter(|epoch| epoch.rows() > 0) {
+        *bytes.entry(epoch.epoch.checkpoint).or_default() += epoch.segments.iter().map(|s| s.length).sum::<u64>();
+    }
+    bytes
 }
 
 /// Chosen at the barrier, before any attempt, and the same after every restart: positive, and different for every epoch and sink.

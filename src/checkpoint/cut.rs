@@ -3,6 +3,7 @@
 //! Pure. Keeps: nothing becomes a manifest whose sums don't close, or whose workers disagree about a watermark.
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use floodmark_pipeline::ids::{Epoch, NodeId, PartitionName};
 use floodmark_pipeline::mark::ReplayFrom;
 use floodmark_pipeline::plan::{NodeKind, Plan};
@@ -13,7 +14,6 @@ use floodmark_state::StateDigest;
 use super::dir::segment_name;
 use super::manifest::{NodeRecord, PartitionRecord};
 use crate::runtime::counters::{self, NodeCounters, Unaccounted};
-use crate::runtime::outbox::Sealed;
 use crate::runtime::part::{NodePart, Part};
 use crate::sink::{PendingEpoch, SegmentRef};
 
@@ -105,20 +105,35 @@ pub fn replay_points(
     table.iter_mut().map(of).collect()
 }
 
-/// The object that holds a worker's rows of a checkpoint, and which part of it belongs to which sink.
+/// The object that holds a worker's rows of a checkpoint, in pieces that follow each other.
+#[derive(Clone, Debug)]
+pub struct SegmentObject {
+    pub path: String,
+    pub chunks: Vec<Bytes>,
+}
+
+impl SegmentObject {
+    pub fn length(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+}
+
+/// A worker's rows as one object, and which part of it belongs to which sink.
 pub fn pack_segments(
     epoch: Epoch,
     part: &mut Part,
     into: &mut BTreeMap<NodeId, Vec<SegmentRef>>,
-) -> Option<(String, Vec<u8>)> {
+) -> Option<SegmentObject> {
     let path = segment_name(epoch.incarnation, epoch.checkpoint, part.worker);
-    let mut object = vec![];
-    for Sealed { sink, rows, bytes } in part.segments.drain(..) {
-        let (offset, length) = (object.len() as u64, bytes.len() as u64);
-        into.entry(sink).or_default().push(SegmentRef { path: path.clone(), offset, length, rows });
-        if object.is_empty() { object = bytes } else { object.extend(bytes) }
+    let (mut offset, mut chunks) = (0, vec![]);
+    for sealed in part.segments.drain(..) {
+        let length = sealed.length();
+        let segment = SegmentRef { path: path.clone(), offset, length, rows: sealed.rows };
+        into.entry(sealed.sink).or_default().push(segment);
+        offset += length;
+        chunks.extend(sealed.chunks);
     }
-    (!object.is_empty()).then_some((path, object))
+    (!chunks.is_empty()).then_some(SegmentObject { path, chunks })
 }
 
 /// The epoch that one sink gets at a cut.

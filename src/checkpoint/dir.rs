@@ -6,32 +6,37 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::ipc::reader::StreamReader;
+use arrow::ipc::reader::StreamDecoder;
 use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_schema::ArrowError;
 use async_trait::async_trait;
 use bytes::Bytes;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
 use futures::TryStreamExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
 use super::adopt;
 use super::manifest::{Manifest, Unreadable};
+use super::recent::Recent;
 use crate::config::model::Location;
 use crate::sink::{SegmentRef, Segments, SinkError};
+use crate::store;
 
 #[derive(Clone)]
 pub struct CheckpointDir {
     store: Arc<dyn ObjectStore>,
     /// As the pipeline file spells it, for messages.
     location: String,
+    recent: Recent,
     /// Where it lies, if that is a local disk.
     local: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
-    #[error("checkpoint directory {location}: {doing} {path}: {error}")]
+    #[error("checkpoint directory {location}: {doing} {path}: {}", store::reason(error))]
     Store { location: String, doing: &'static str, path: String, error: object_store::Error },
     #[error(
         "checkpoint directory {location}: the store accepts a second create-if-absent of one object, so two processes could both publish a checkpoint: use a store with conditional puts"
@@ -59,7 +64,7 @@ impl fmt::Debug for CheckpointDir {
 
 impl CheckpointDir {
     pub fn new(store: Arc<dyn ObjectStore>, location: String) -> Self {
-        Self { store, location, local: None }
+        Self { store, location, recent: Recent::default(), local: None }
     }
 
     /// The same on a local disk, so that files may be taken over by links.
@@ -86,8 +91,8 @@ impl CheckpointDir {
     /// Refuses a store that lets two puts create one object.
     pub async fn probe(&self, token: u128) -> Result<(), DirError> {
         let path = format!("probe-{token:032x}");
-        self.create(&path, Bytes::from_static(b"1"), "probing").await?;
-        let second = self.create(&path, Bytes::from_static(b"2"), "probing").await;
+        self.create(&path, PutPayload::from_static(b"1"), "probing").await?;
+        let second = self.create(&path, PutPayload::from_static(b"2"), "probing").await;
         self.delete(&path).await?;
         match second {
             Err(DirError::Taken { .. }) => Ok(()),
@@ -99,7 +104,7 @@ impl CheckpointDir {
     /// Claims an incarnation number. False: another start has it.
     pub async fn claim(&self, incarnation: Incarnation) -> Result<bool, DirError> {
         let path = format!("incarnations/{:020}", incarnation.number);
-        let token = Bytes::from(format!("{:032x}", incarnation.token));
+        let token = format!("{:032x}", incarnation.token).into();
         match self.create(&path, token, "claiming").await {
             Ok(()) => Ok(true),
             Err(DirError::Taken { .. }) => Ok(false),
@@ -146,12 +151,12 @@ impl CheckpointDir {
     }
 
     /// Creates an object under a name that was never used before. The same content found there is our own, from an answer that was lost.
-    pub async fn create(&self, path: &str, bytes: Bytes, doing: &'static str) -> Result<(), DirError> {
+    pub async fn create(&self, path: &str, content: PutPayload, doing: &'static str) -> Result<(), DirError> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.store.put_opts(&Path::from(path), bytes.clone().into(), options).await {
+        match self.store.put_opts(&Path::from(path), content.clone(), options).await {
             Ok(_) => Ok(()),
             Err(object_store::Error::AlreadyExists { .. }) => {
-                if self.get(path).await? == bytes {
+                if self.get(path).await? == Bytes::from(content) {
                     return Ok(());
                 }
                 Err(DirError::Taken { location: self.location.clone(), path: path.into() })
@@ -160,10 +165,26 @@ impl CheckpointDir {
         }
     }
 
+    /// Creates the object of a worker's rows, which the sinks will soon ask for.
+    pub async fn create_segments(&self, path: &str, content: PutPayload) -> Result<(), DirError> {
+        self.create(path, content.clone(), "writing segment").await?;
+        self.recent.keep(path, content.into_iter());
+        Ok(())
+    }
+
     pub async fn exists(&self, path: &str) -> Result<bool, DirError> {
         match self.store.head(&Path::from(path)).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed("looking for", path, error)),
+        }
+    }
+
+    /// Bytes of an object; `None`: it isn't there.
+    pub async fn length(&self, path: &str) -> Result<Option<u64>, DirError> {
+        match self.store.head(&Path::from(path)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed("looking for", path, error)),
         }
     }
@@ -204,6 +225,10 @@ impl CheckpointDir {
 #[async_trait]
 impl Segments for CheckpointDir {
     async fn read(&self, segment: &SegmentRef) -> Result<Vec<RecordBatch>, SinkError> {
+        let damaged = |e: ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
+        if let Some(chunks) = self.recent.take(&segment.path, segment.offset, segment.length) {
+            return decoded(chunks).map_err(damaged);
+        }
         let range = segment.offset..segment.offset + segment.length;
         let bytes = self.store.get_range(&Path::from(segment.path.as_str()), range).await;
         let bytes = bytes.map_err(|error| match error {
@@ -212,11 +237,22 @@ impl Segments for CheckpointDir {
             }
             error => SinkError::Away { what: self.location.clone(), why: error.to_string() },
         })?;
-        let damaged =
-            |e: arrow_schema::ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
-        let reader = StreamReader::try_new(std::io::Cursor::new(bytes), None).map_err(damaged)?;
-        reader.collect::<Result<_, _>>().map_err(damaged)
+        decoded(vec![bytes]).map_err(damaged)
     }
+}
+
+/// The batches of an IPC stream. A batch that lies in one chunk shares its memory.
+fn decoded(stream: Vec<Bytes>) -> Result<Vec<RecordBatch>, ArrowError> {
+    let mut decoder = StreamDecoder::new();
+    let mut batches = vec![];
+    for chunk in stream {
+        let mut rest = Buffer::from(chunk);
+        while let Some(batch) = decoder.decode(&mut rest)? {
+            batches.push(batch);
+        }
+    }
+    decoder.finish()?;
+    Ok(batches)
 }
 
 /// `<number>-<token>`: sorts by number.
@@ -270,9 +306,9 @@ mod tests {
         let dir = dir();
         for (number, id) in [(2, 9), (10, 3), (2, 10)] {
             let name = manifest_name(Incarnation { number, token: 5 }, CheckpointId(id));
-            dir.create(&name, Bytes::from_static(b"x"), "test").await.unwrap();
+            dir.create(&name, PutPayload::from_static(b"x"), "test").await.unwrap();
         }
-        dir.create("manifests/README", Bytes::from_static(b"x"), "test").await.unwrap();
+        dir.create("manifests/README", PutPayload::from_static(b"x"), "test").await.unwrap();
         let found = dir.manifests().await.unwrap();
         let ids: Vec<_> = found.iter().map(|m| (m.incarnation.number, m.checkpoint.0)).collect();
         assert_eq!(ids, [(10, 3), (2, 10), (2, 9)]);

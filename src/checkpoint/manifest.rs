@@ -43,6 +43,8 @@ pub struct Manifest {
 pub struct PartitionRecord {
     pub name: PartitionName,
     pub identity: String,
+    /// Offset of the first record that was to be read.
+    pub begin: i64,
     pub position: Position,
     pub time: PartitionTime,
     pub status: Status,
@@ -266,6 +268,7 @@ fn partition_to(p: &PartitionRecord) -> proto::Partition {
         },
         end: p.end,
         slices: p.time.slices.iter().map(slice).collect(),
+        begin: p.begin,
     }
 }
 
@@ -281,6 +284,7 @@ fn partition_from(p: proto::Partition) -> Result<PartitionRecord, &'static str> 
     Ok(PartitionRecord {
         name: PartitionName { source: p.source, topic: p.topic, partition: p.partition },
         identity: p.identity,
+        begin: p.begin,
         position: Position { offset: p.offset, resume: p.resume },
         time: PartitionTime::new(watermark, p.slices.into_iter().map(slice).collect()),
         status: match p.status {

@@ -16,4 +16,5 @@ pub mod manifest;
 pub mod partitions;
 pub mod proto;
 pub mod publish;
+pub mod recent;
 pub mod savepoint;

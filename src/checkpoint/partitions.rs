@@ -31,7 +31,12 @@ pub struct SourceInfo {
     pub bound: Span,
     /// Where its watermark stood. It may be above what live partitions say: with none live it stays.
     pub watermark: Option<EventTime>,
+    /// It has an end: nothing new joins it while it runs.
+    pub bounded: bool,
 }
+
+/// Floors of partitions that enter at one cut, by source.
+type Floors = BTreeMap<String, Option<EventTime>>;
 
 /// The table, and the decisions that wait for the next barrier.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub struct Partitions {
     joining: Vec<Found>,
     /// With the new end, where the log has one.
     returning: Vec<(PartitionIndex, Option<i64>)>,
+    /// What the barrier under way carries: decided, and not in the table before its cut.
+    under_way: CutDecisions,
 }
 
 impl Partitions {
@@ -56,8 +63,9 @@ impl Partitions {
         }
         let watermarks = sources.iter().map(|s| (s.node, s.watermark)).collect();
         let (leaving, joining, returning) = (vec![], vec![], vec![]);
-        let mut partitions = Self { table, decisions, sources, watermarks, leaving, joining, returning };
-        partitions.set_watermarks();
+        let under_way = CutDecisions::default();
+        let mut partitions = Self { table, decisions, sources, watermarks, leaving, joining, returning, under_way };
+        partitions.set_watermarks(&[]);
         partitions
     }
 
@@ -80,36 +88,45 @@ impl Partitions {
         self.table.iter().map(|p| p.name.clone()).collect()
     }
 
-    /// Nothing of this source is left to read, and nothing new waits to join.
+    /// Nothing is left to read, and nothing can come.
     pub fn all_ended(&self) -> bool {
-        self.joining.is_empty() && self.returning.is_empty() && self.table.iter().all(|p| p.status == Status::Ended)
+        self.is_over(|_, record| record.status == Status::Ended)
     }
 
     /// All that are live have been read to their end: the next cut can be the last.
     pub fn all_leaving(&self) -> bool {
         let leaves = |at: usize| self.leaving.iter().any(|l| l.ended && l.partition.0 as usize == at);
+        self.is_over(|at, record| record.status == Status::Ended || leaves(at))
+    }
+
+    /// A source without partitions is over too, if none can join. One that has left the pipeline file isn't read, and isn't waited for.
+    fn is_over(&self, done: impl Fn(usize, &PartitionRecord) -> bool) -> bool {
+        let mut read = self.table.iter().enumerate().filter(|(_, p)| self.source_of(&p.name).is_some());
         self.joining.is_empty()
             && self.returning.is_empty()
-            && self.table.iter().enumerate().all(|(at, p)| p.status == Status::Ended || leaves(at))
+            && self.sources.iter().all(|s| s.bounded)
+            && read.all(|(at, p)| done(at, p))
     }
 
     pub fn leave(&mut self, leaving: Leaving) {
         let live = self.record_of(leaving.partition).is_some_and(|p| p.status == Status::Live);
-        if live && !self.leaving.iter().any(|l| l.partition == leaving.partition) {
+        let mut decided = self.leaving.iter().chain(&self.under_way.leaving);
+        if live && !decided.any(|l| l.partition == leaving.partition) {
             self.leaving.push(leaving);
         }
     }
 
     pub fn join(&mut self, found: Found) {
-        let waits = self.joining.iter().any(|f| f.name == found.name);
-        if self.index_of(&found.name).is_none() && !waits {
+        let mut decided = self.joining.iter().chain(&self.under_way.joining);
+        if self.index_of(&found.name).is_none() && !decided.any(|f| f.name == found.name) {
             self.joining.push(found);
         }
     }
 
     pub fn come_back(&mut self, partition: PartitionIndex, end: Option<i64>) {
         let left = self.record_of(partition).is_some_and(|p| p.status != Status::Live);
-        if left && !self.returning.iter().any(|(p, _)| *p == partition) {
+        let mut decided = self.returning.iter().chain(&self.under_way.returning);
+        if left && !decided.any(|(p, _)| *p == partition) {
             self.returning.push((partition, end));
         }
     }
@@ -127,11 +144,12 @@ impl Partitions {
 
     /// Takes the decisions that the next barrier carries. What is decided after this waits for the one after.
     pub fn begin_cut(&mut self) -> CutDecisions {
-        CutDecisions {
+        self.under_way = CutDecisions {
             leaving: std::mem::take(&mut self.leaving),
             joining: std::mem::take(&mut self.joining),
             returning: std::mem::take(&mut self.returning),
-        }
+        };
+        self.under_way.clone()
     }
 
     /// Installs what the workers reported of the cut, and carries the decisions out. Returns the partitions to be read from now on.
@@ -141,22 +159,28 @@ impl Partitions {
         parts: impl IntoIterator<Item = PartitionPart>,
         cut: CutDecisions,
     ) -> Vec<Admission> {
+        self.under_way = CutDecisions::default();
         for part in parts {
             if let Some(record) = self.table.get_mut(part.partition.0 as usize) {
                 record.position = part.position;
                 record.time = part.time;
             }
         }
+        let mut going = vec![];
         for left in cut.leaving {
             let kind = if left.ended { DecisionKind::Ended } else { DecisionKind::Idle };
             let Some(record) = self.table.get_mut(left.partition.0 as usize) else { continue };
             record.status = if left.ended { Status::Ended } else { Status::Idle };
             let offset = record.position.offset;
             self.decisions.push(Decision { checkpoint, partition: left.partition, kind, offset, watermark: None });
+            if !left.ended {
+                going.push(left.partition);
+            }
         }
-        self.set_watermarks();
-        let mut admitted: Vec<_> = cut.joining.into_iter().map(|f| self.let_in(checkpoint, f)).collect();
-        admitted.extend(cut.returning.into_iter().filter_map(|(p, end)| self.let_back(checkpoint, p, end)));
+        self.set_watermarks(&going);
+        let floors = self.sources.iter().map(|s| (s.name.clone(), self.floor_of(s))).collect();
+        let mut admitted: Vec<_> = cut.joining.into_iter().map(|f| self.let_in(checkpoint, f, &floors)).collect();
+        admitted.extend(cut.returning.into_iter().filter_map(|(p, end)| self.let_back(checkpoint, p, end, &floors)));
         admitted.into_iter().filter_map(|p| self.admission(p)).collect()
     }
 
@@ -183,9 +207,19 @@ impl Partitions {
         self.watermarks.get(&source).copied().flatten()
     }
 
-    fn let_in(&mut self, checkpoint: CheckpointId, found: Found) -> PartitionIndex {
-        let source = self.source_of(&found.name).map(|s| s.node);
-        let watermark = source.and_then(|s| self.watermark_of(s));
+    /// The watermark that whoever enters now has as its floor. Where all have ended it is that of the furthest: which of them ended last, and how many
+    /// cuts came before, is a matter of timing, and the source's own watermark stands where those left it.
+    fn floor_of(&self, source: &SourceInfo) -> Option<EventTime> {
+        let known = || self.table.iter().filter(|p| p.name.source == source.name);
+        let watermark = self.watermark_of(source.node);
+        if known().any(|p| p.status != Status::Ended) {
+            return watermark;
+        }
+        watermark.max(known().filter_map(|p| p.time.watermark.before_next()).max())
+    }
+
+    fn let_in(&mut self, checkpoint: CheckpointId, found: Found, floors: &Floors) -> PartitionIndex {
+        let watermark = floors.get(&found.name.source).copied().flatten();
         let floor = watermark.map(|watermark| Floor { watermark, cause: WatermarkCause::Joined });
         let partition = PartitionIndex(self.table.len() as u32);
         let record = self.record(found, floor);
@@ -200,9 +234,9 @@ impl Partitions {
         checkpoint: CheckpointId,
         partition: PartitionIndex,
         end: Option<i64>,
+        floors: &Floors,
     ) -> Option<PartitionIndex> {
-        let source = self.source_of(&self.record_of(partition)?.name)?.node;
-        let watermark = self.watermark_of(source);
+        let watermark = *floors.get(&self.record_of(partition)?.name.source)?;
         let record = self.table.get_mut(partition.0 as usize)?;
         record.status = Status::Live;
         record.end = end;
@@ -220,6 +254,7 @@ impl Partitions {
         PartitionRecord {
             name: found.name,
             identity: found.identity,
+            begin: found.position.offset,
             position: found.position,
             time: PartitionTime::new(watermark, BTreeMap::new()),
             status: Status::Live,
@@ -231,11 +266,15 @@ impl Partitions {
         self.sources.iter().find(|s| s.name == name.source)
     }
 
-    fn set_watermarks(&mut self) {
+    /// Those in `going` go idle at this cut.
+    fn set_watermarks(&mut self, going: &[PartitionIndex]) {
         for source in &self.sources {
-            let live = self.table.iter().filter(|p| p.name.source == source.name && p.status == Status::Live);
+            let of_source = |p: &&PartitionRecord| p.name.source == source.name;
+            let live = self.table.iter().filter(of_source).filter(|p| p.status == Status::Live);
+            let going = going.iter().filter_map(|p| self.table.get(p.0 as usize)).filter(of_source);
             let before = self.watermarks.get(&source.node).copied().flatten();
-            let now = node_watermark(before, live.map(|p| p.time.watermark.before_next()));
+            let stood = |p: &PartitionRecord| p.time.watermark.before_next();
+            let now = node_watermark(before, live.map(stood), going.map(stood));
             self.watermarks.insert(source.node, now);
         }
     }
@@ -269,10 +308,57 @@ mod tests {
     }
 
     fn partitions(topics: &[&str]) -> Partitions {
-        let source = SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5), watermark: None };
-        let mut partitions = Partitions::new(vec![], vec![], vec![source]);
+        let mut partitions = Partitions::new(vec![], vec![], vec![source(true)]);
         partitions.begin_with(topics.iter().map(|t| found(t)).collect());
         partitions
+    }
+
+    fn source(bounded: bool) -> SourceInfo {
+        SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5), watermark: None, bounded }
+    }
+
+    /// A barrier at which these are read to their end.
+    fn end(partitions: &mut Partitions, parts: &[PartitionPart]) {
+        parts.iter().for_each(|p| partitions.leave(Leaving { partition: p.partition, ended: true }));
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), parts.to_vec(), cut);
+    }
+
+    /// Floors of two that are let in by the next barrier.
+    fn floors(partitions: &mut Partitions) -> [Option<EventTime>; 2] {
+        ["c", "d"].into_iter().for_each(|topic| partitions.join(found(topic)));
+        let cut = partitions.begin_cut();
+        let admitted = partitions.finish_cut(CheckpointId(2), [], cut);
+        [0, 1].map(|at: usize| admitted[at].time.watermark.floor.map(|f| f.watermark))
+    }
+
+    #[test]
+    fn a_source_without_partitions_is_over_only_if_none_can_join() {
+        let over = |bounded| {
+            let partitions = Partitions::new(vec![], vec![], vec![source(bounded)]);
+            (partitions.all_ended(), partitions.all_leaving())
+        };
+        assert_eq!((over(true), over(false)), ((true, true), (false, false)));
+    }
+
+    #[test]
+    fn partitions_of_a_source_that_has_left_the_file_are_kept_and_not_waited_for() {
+        let mut kept = partitions(&["a"]).table;
+        kept[0].name.source = "gone".into();
+        let partitions = Partitions::new(kept, vec![], vec![source(true)]);
+        assert!(partitions.all_ended());
+        assert_eq!(partitions.table[0].status, Status::Live, "should it come back, it goes on");
+        assert!(partitions.admission(PartitionIndex(0)).is_none());
+    }
+
+    #[test]
+    fn what_comes_after_the_end_finds_the_same_floor_however_the_end_came_about() {
+        let (a, b) = (part(0, 3, 100), part(1, 9, 20));
+        for ends in [vec![vec![a.clone(), b.clone()]], vec![vec![a.clone()], vec![b.clone()]], vec![vec![b], vec![a]]] {
+            let mut partitions = partitions(&["a", "b"]);
+            ends.iter().for_each(|parts| end(&mut partitions, parts));
+            assert_eq!(floors(&mut partitions), [Some(EventTime(95)); 2], "{ends:?}");
+        }
     }
 
     #[test]
@@ -317,6 +403,56 @@ mod tests {
         assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(95)));
         partitions.leave(Leaving { partition: PartitionIndex(0), ended: true });
         assert!(partitions.all_leaving() && !partitions.all_ended());
+    }
+
+    /// A report that comes between a barrier and its cut finds the table as it was before.
+    #[test]
+    fn what_a_barrier_carries_is_not_decided_a_second_time() {
+        let mut partitions = partitions(&["a", "b"]);
+        end(&mut partitions, &[part(0, 3, 100)]);
+        let decide = |partitions: &mut Partitions| {
+            partitions.join(found("c"));
+            partitions.come_back(PartitionIndex(0), None);
+            partitions.leave(Leaving { partition: PartitionIndex(1), ended: false });
+        };
+        decide(&mut partitions);
+        let cut = partitions.begin_cut();
+        decide(&mut partitions);
+        let admitted = partitions.finish_cut(CheckpointId(2), [], cut);
+        assert_eq!(admitted.len(), 2);
+        assert_eq!(partitions.begin_cut(), CutDecisions::default());
+    }
+
+    #[test]
+    fn all_that_go_idle_at_one_cut_have_counted() {
+        let mut partitions = partitions(&["a", "b", "empty"]);
+        for partition in [0, 1, 2].map(PartitionIndex) {
+            partitions.leave(Leaving { partition, ended: false });
+        }
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100), part(1, 9, 20)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(15)), "b's, and the empty one holds nothing");
+    }
+
+    #[test]
+    fn the_last_to_go_idle_counts_with_what_it_has_read_since_the_cut_before() {
+        let mut partitions = partitions(&["a"]);
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100)], cut);
+        partitions.leave(Leaving { partition: PartitionIndex(0), ended: false });
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(2), [part(0, 5, 200)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), Some(EventTime(195)));
+    }
+
+    /// At the end windows fire by themselves, and a file that grows goes on from its own watermark.
+    #[test]
+    fn one_that_ends_moves_no_watermark() {
+        let mut partitions = partitions(&["a"]);
+        partitions.leave(Leaving { partition: PartitionIndex(0), ended: true });
+        let cut = partitions.begin_cut();
+        partitions.finish_cut(CheckpointId(1), [part(0, 3, 100)], cut);
+        assert_eq!(partitions.watermark_of(NodeId(0)), None);
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Partition {
     pub end: Option<i64>,
     #[prost(message, repeated, tag = "12")]
     pub slices: Vec<Slice>,
+    #[prost(int64, tag = "13")]
+    pub begin: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

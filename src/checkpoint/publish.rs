@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
 use floodmark_state::{Snapshot, StateFile};
+use object_store::PutPayload;
 
 use super::coordinator::Publication;
 use super::dir::{CheckpointDir, DirError, state_name};
 use super::manifest::{Manifest, StateFileRecord};
+use crate::steps::{self, Ordered, Point};
 
 /// First and longest pause between two tries.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -30,6 +31,8 @@ pub enum PublishError {
     Dir(#[from] DirError),
     #[error(transparent)]
     State(#[from] floodmark_state::StateError),
+    #[error(transparent)]
+    Ordered(#[from] Ordered),
 }
 
 impl Publisher {
@@ -49,7 +52,7 @@ impl Publisher {
     ) -> Result<(Manifest, String), PublishError> {
         let Publication { mut manifest, segments, state, .. } = publication;
         manifest.created_ms = now_ms;
-        let mut segments: Vec<_> = segments.into_iter().map(|(path, bytes)| (path, Bytes::from(bytes))).collect();
+        let mut segments: Vec<_> = segments.into_iter().map(|s| (s.path, PutPayload::from_iter(s.chunks))).collect();
         let mut pause = RETRY.0;
         loop {
             match self.attempt(&mut manifest, &mut segments, &state).await {
@@ -71,11 +74,12 @@ impl Publisher {
     async fn attempt(
         &self,
         manifest: &mut Manifest,
-        segments: &mut Vec<(String, Bytes)>,
+        segments: &mut Vec<(String, PutPayload)>,
         state: &[(WorkerId, Snapshot)],
     ) -> Result<String, PublishError> {
-        while let Some((path, bytes)) = segments.last() {
-            self.dir.create(path, bytes.clone(), "writing segment").await?;
+        while let Some((path, payload)) = segments.last() {
+            self.dir.create_segments(path, payload.clone()).await?;
+            steps::pass(Point::Segment)?;
             segments.pop();
         }
         let mut workers = vec![];
@@ -83,6 +87,7 @@ impl Publisher {
             workers.push(self.take_over(manifest.checkpoint, *worker, snapshot).await?);
         }
         manifest.state = workers;
+        steps::pass(Point::ManifestDue)?;
         Ok(self.dir.publish(manifest).await?)
     }
 
@@ -98,7 +103,11 @@ impl Publisher {
                 self.known.get(&(worker, file.name.clone())).filter(|k| file.immutable && k.length == file.length);
             records.push(match known {
                 Some(known) => known.clone(),
-                None => self.upload(checkpoint, worker, file.clone()).await?,
+                None => {
+                    let new = self.upload(checkpoint, worker, file.clone()).await?;
+                    steps::pass(Point::StateFile)?;
+                    new
+                }
             });
         }
         Ok(records)

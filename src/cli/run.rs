@@ -1,7 +1,7 @@
 //! `floodmark run FILE`: runs a pipeline until its input ends or it is stopped.
 //!
-//! Exit codes: 0 done or stopped as asked · 1 failed, start it again · 2 the pipeline file or the command line is wrong · 3 refused to start, a person
-//! has to choose · 4 fenced by a newer start, don't restart this one (docs/OPERATING.md). Tested: tests/run_and_stop.rs.
+//! Exit codes: 0 done or stopped as asked · 1 failed, start it again · 2 the pipeline file or the command line is wrong · 3 refused, a person has to
+//! choose · 4 fenced by a newer start, don't restart this one (docs/OPERATING.md). Tested: tests/run_and_stop.rs.
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,6 +68,7 @@ pub fn run(args: RunArgs) -> ExitCode {
     };
     let screen = Screen::new(args.log == LogForm::Text && has_terminal(&pipeline));
     start_log(args.log, screen.clone());
+    end_on_panic();
     let options = Options {
         from: args.from,
         drain: args.drain,
@@ -109,6 +110,18 @@ async fn run_job(
     job::run(pipeline, options, receiver, status).await
 }
 
+/// Half a job must not go on as if nothing were: a panic anywhere ends the process, as a crash does.
+fn end_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        eprintln!(
+            "error: this is a bug in floodmark; started again, the job goes on from the last complete checkpoint"
+        );
+        std::process::exit(i32::from(FAILED));
+    }));
+}
+
 /// A live line has a terminal to itself: rows on the same one would tear it.
 fn has_terminal(pipeline: &Pipeline) -> bool {
     let prints_rows = pipeline.sinks.values().any(|s| matches!(s.connector, SinkConnector::Stdout));
@@ -130,7 +143,7 @@ fn exit_code(ended: &Result<(), Failure>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(_)) => ExitCode::from(super::EXIT_USAGE),
-        Err(Failure::Refused(_)) => ExitCode::from(REFUSED),
+        Err(Failure::Refused(_) | Failure::Stuck(_)) => ExitCode::from(REFUSED),
         Err(Failure::Fenced(_)) => ExitCode::from(FENCED),
         Err(Failure::Failed(_)) => ExitCode::from(FAILED),
     }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::committer::{Committer, Effect, Input, StopReason, Tag};
 use crate::sink::Sink;
+use crate::steps::{self, Point};
 
 /// How often a committer looks at the time.
 const TICK: Duration = Duration::from_millis(20);
@@ -64,7 +65,10 @@ pub async fn run(
                     continue;
                 }
                 Effect::Tagged(result) => FromCommitter::Tagged { sink: id, result },
-                Effect::Committed { epoch, mark } => FromCommitter::Committed { sink: id, epoch, mark },
+                Effect::Committed { epoch, mark } => {
+                    steps::reached(Point::AckDue);
+                    FromCommitter::Committed { sink: id, epoch, mark }
+                }
                 Effect::Away { why } => FromCommitter::Away { sink: id, why },
                 Effect::Stop(reason) => {
                     // The job may be gone already; then nobody needs the reason.

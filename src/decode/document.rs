@@ -1,27 +1,22 @@
 //! One JSON document against the paths of a schema: the raw text of each field that is wanted, all else skipped.
 //!
-//! The text isn't turned into values here, and nothing is allocated but for strings with escapes.
+//! The text isn't turned into values here, and nothing is allocated.
 //! Doesn't know: types, columns, nulls' meaning.
 //! Keeps: the whole document is valid JSON, or it is refused. A key that stands twice counts as it stands last, as in most JSON libraries
 //! (Flink's among them). What is skipped is validated, but a number in it may be of any size.
 //! Tested: decode/json/tests.rs (also against serde_json as a second opinion on what is JSON).
-use std::fmt;
+use std::borrow::Cow;
 
 use hashbrown::HashMap;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use sonic_rs::LazyValue;
 
-/// Containers in each other that a document may have. sonic-rs skips them by recursion, without a limit of its own.
-const MAX_DEPTH: usize = 512;
+use super::scan::{NotJson, RawString, Scanner};
 
 /// The raw text of a field in a document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slot<'a> {
     #[default]
     Missing,
     Text(&'a str),
-    /// A string with escapes, as it stands in the document.
-    Escaped(Box<str>),
     /// There can't be such a field: what should be the object around it is this.
     NoObject(&'a str),
 }
@@ -86,26 +81,21 @@ impl Paths {
         found.slots.resize(self.fields, Slot::Missing);
         found.unknown_fields = 0;
         found.first_unknown = None;
-        if too_deep(document.as_bytes()) {
-            return Err(Refusal::BadJson(format!("more than {MAX_DEPTH} objects and arrays in each other")));
+        let mut scanner = Scanner::new(document);
+        if scanner.peek().is_some_and(|(byte, _)| byte == b'{') {
+            self.root.walk(&mut scanner, 1, found, self.keep_unknown)?;
+            return Ok(scanner.end()?);
         }
-        // sonic-rs takes any four bytes behind `\u` in what it skips.
-        if memchr::memchr(b'\\', document.as_bytes()).is_some() {
-            serde_json::from_str::<IgnoredAny>(document).map_err(|e| Refusal::BadJson(e.to_string()))?;
-        }
-        if !document.trim_ascii_start().starts_with('{') {
-            return Err(match serde_json::from_str::<IgnoredAny>(document) {
-                Ok(_) => Refusal::NoObject,
-                Err(error) => Refusal::BadJson(error.to_string()),
-            });
-        }
-        walk(&mut self.root, document, found, self.keep_unknown).map_err(|e| Refusal::BadJson(first_line(&e)))
+        scanner.value(0)?;
+        scanner.end()?;
+        Err(Refusal::NoObject)
     }
 }
 
-/// sonic-rs shows the text around an error on further lines; the text is in the error row anyway.
-fn first_line(error: &sonic_rs::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().trim_end().to_owned()
+impl From<NotJson> for Refusal {
+    fn from(error: NotJson) -> Self {
+        Self::BadJson(error.to_string())
+    }
 }
 
 impl Node {
@@ -143,144 +133,81 @@ impl Node {
         Some(index)
     }
 
-    /// Takes the value of one of the children.
-    fn take<'a>(
+    /// Finds the fields of an object, which is container number `depth` of the document.
+    fn walk<'a>(
         &mut self,
-        index: usize,
-        value: Slot<'a>,
+        scanner: &mut Scanner<'a>,
+        depth: usize,
         found: &mut Found<'a>,
         keep_unknown: bool,
-    ) -> sonic_rs::Result<()> {
-        let child = &mut self.children[index];
-        if let Some(node) = &mut child.node {
-            let object = matches!(value, Slot::Text(text) if text.starts_with('{'));
-            let instead = match &value {
-                Slot::Text("null") => Slot::Text("null"),
-                Slot::Text(text) if !object => Slot::NoObject(text),
-                Slot::Escaped(_) => Slot::NoObject("a string"),
-                _ => Slot::Missing,
-            };
-            for field in &node.below {
-                found.slots[*field] = instead.clone();
+    ) -> Result<(), NotJson> {
+        let mut more = scanner.open_object(depth)?;
+        let mut place = 0;
+        while more {
+            let key = unescaped(scanner.key()?);
+            match self.child(place, &key) {
+                Some(child) => self.children[child].take(scanner, depth, found, keep_unknown)?,
+                None => {
+                    scanner.value(depth)?;
+                    found.unknown_fields += 1;
+                    if keep_unknown && found.first_unknown.is_none() {
+                        found.first_unknown = Some(key.into_owned());
+                    }
+                }
             }
-            if let (true, Slot::Text(text)) = (object, &value) {
-                walk(node, text, found, keep_unknown)?;
-            }
-        }
-        if let Some((last, others)) = child.fields.split_last() {
-            for field in others {
-                found.slots[*field] = value.clone();
-            }
-            found.slots[*last] = value;
+            place += 1;
+            more = scanner.more_members()?;
         }
         Ok(())
     }
 }
 
-/// Finds the fields of one object, which is the whole of `text`.
-fn walk<'a>(node: &mut Node, text: &'a str, found: &mut Found<'a>, keep_unknown: bool) -> sonic_rs::Result<()> {
-    let mut deserializer = sonic_rs::Deserializer::from_str(text);
-    deserializer.deserialize_map(Object { node, found, keep_unknown })?;
-    deserializer.end()
-}
-
-struct Object<'n, 'f, 'a> {
-    node: &'n mut Node,
-    found: &'f mut Found<'a>,
-    keep_unknown: bool,
-}
-
-impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut place = 0;
-        let mut unknown = None;
-        loop {
-            let key = Key { node: self.node, place, unknown: self.keep_unknown.then_some(&mut unknown) };
-            let Some(child) = map.next_key_seed(key)? else { return Ok(()) };
-            place += 1;
-            let Some(child) = child else {
-                map.next_value::<IgnoredAny>()?;
-                self.found.unknown_fields += 1;
-                if self.found.first_unknown.is_none() {
-                    self.found.first_unknown = unknown.take();
-                }
-                continue;
-            };
-            let value = map.next_value_seed(RawValue)?;
-            self.node.take(child, value, self.found, self.keep_unknown).map_err(serde::de::Error::custom)?;
+impl Child {
+    /// Takes its value, which is the next one.
+    fn take<'a>(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        depth: usize,
+        found: &mut Found<'a>,
+        keep_unknown: bool,
+    ) -> Result<(), NotJson> {
+        let value = match &mut self.node {
+            None => scanner.value(depth)?,
+            Some(node) => node.take(scanner, depth, found, keep_unknown)?,
+        };
+        for field in &self.fields {
+            found.slots[*field] = Slot::Text(value);
         }
+        Ok(())
     }
 }
 
-/// A key of an object: the child it names, if any.
-struct Key<'n, 'u> {
-    node: &'n mut Node,
-    place: usize,
-    unknown: Option<&'u mut Option<String>>,
-}
-
-impl<'a> DeserializeSeed<'a> for Key<'_, '_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Key<'_, '_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        let child = self.node.child(self.place, key);
-        if let (None, Some(unknown)) = (child, self.unknown) {
-            *unknown = Some(key.to_owned());
+impl Node {
+    /// Takes what stands where its object is expected. What an earlier one of the same key had no longer counts.
+    fn take<'a>(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        depth: usize,
+        found: &mut Found<'a>,
+        keep_unknown: bool,
+    ) -> Result<&'a str, NotJson> {
+        if let Some((b'{', start)) = scanner.peek() {
+            self.below.iter().for_each(|field| found.slots[*field] = Slot::Missing);
+            self.walk(scanner, depth + 1, found, keep_unknown)?;
+            return Ok(scanner.since(start));
         }
-        Ok(child)
+        let value = scanner.value(depth)?;
+        let instead = if value == "null" { Slot::Text(value) } else { Slot::NoObject(value) };
+        self.below.iter().for_each(|field| found.slots[*field] = instead);
+        Ok(value)
     }
 }
 
-/// A value as it stands in the document.
-struct RawValue;
-
-impl<'a> DeserializeSeed<'a> for RawValue {
-    type Value = Slot<'a>;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        Ok(match LazyValue::deserialize(deserializer)?.as_raw_cow() {
-            std::borrow::Cow::Borrowed(text) => Slot::Text(text),
-            std::borrow::Cow::Owned(text) => Slot::Escaped(text.into()),
-        })
+/// The name that a key stands for. One that is no text (half of a surrogate pair) is the name of no field.
+fn unescaped(key: RawString<'_>) -> Cow<'_, str> {
+    if !key.escaped {
+        return Cow::Borrowed(key.text);
     }
-}
-
-/// A document that is too short can't be both valid and too deep, so most are never looked at.
-fn too_deep(document: &[u8]) -> bool {
-    if document.len() <= 2 * MAX_DEPTH || document.iter().filter(|b| matches!(b, b'{' | b'[')).count() <= MAX_DEPTH {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in document {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_DEPTH {
-            return true;
-        }
-    }
-    false
+    let text = serde_json::from_str::<String>(&format!("\"{}\"", key.text));
+    text.map_or(Cow::Borrowed(key.text), Cow::Owned)
 }

@@ -158,7 +158,6 @@ impl Field {
                 return Err(bad(reason::TYPE, format!("{}: expected an object, found {}", self.label, excerpt(raw))));
             }
             Some(Slot::Text(raw)) => raw,
-            Some(Slot::Escaped(raw)) => &**raw,
         };
         column.push_json(raw).map_err(|fault| self.fault(fault, raw))
     }

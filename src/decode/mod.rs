@@ -6,6 +6,7 @@ pub mod decimal;
 pub mod document;
 pub mod errors;
 pub mod json;
+pub mod scan;
 pub mod time;
 pub mod value;
 

@@ -74,7 +74,7 @@ pub fn text(raw: &str) -> Result<Cow<'_, str>, Fault> {
         return Ok(Cow::Borrowed(inner));
     }
     // The document was validated with its escapes, so all that can be wrong here is a lone surrogate.
-    sonic_rs::from_str::<String>(raw).map(Cow::Owned).map_err(|_| Fault::Utf8)
+    serde_json::from_str::<String>(raw).map(Cow::Owned).map_err(|_| Fault::Utf8)
 }
 
 /// Appends the bytes that a base64 string stands for.

@@ -12,6 +12,7 @@ const STORED_BYTES: usize = 24;
 pub struct Prefix {
     hasher: Xxh3,
     bytes: u64,
+    last: Option<u8>,
 }
 
 /// A prefix as a position holds it.
@@ -25,6 +26,12 @@ impl Prefix {
     pub fn extend(&mut self, content: &[u8]) {
         self.hasher.update(content);
         self.bytes += content.len() as u64;
+        self.last = content.last().copied().or(self.last);
+    }
+
+    /// Its last line has no end: it was taken because the file ended there.
+    pub fn is_within_line(&self) -> bool {
+        self.last.is_some_and(|byte| byte != b'\n')
     }
 
     pub fn bytes(&self) -> u64 {

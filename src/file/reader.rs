@@ -174,10 +174,19 @@ impl AssignedFile {
         let Some(lines) = &mut self.lines else { return Ok(0) };
         loop {
             let mut records = vec![];
+            let mut within_line = self.prefix.is_within_line();
             let bytes = lines.take(max, |line| {
+                // The end, come later, of a line that was the file's last is no record of its own.
+                if std::mem::take(&mut within_line) && line.is_empty() {
+                    return;
+                }
                 let offset = self.offset + records.len() as i64;
                 records.push(RawRecord { offset, payload: Some(line), ..Default::default() });
             });
+            if records.is_empty() && !bytes.is_empty() {
+                self.prefix.extend(bytes);
+                continue;
+            }
             if !records.is_empty() {
                 take(RawBatch { partition: self.partition, records: &records });
                 let taken = records.len();

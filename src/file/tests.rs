@@ -103,6 +103,23 @@ fn ended(reader: &dyn Reader, partition: u32) -> bool {
     reader.progress(PartitionIndex(partition)).unwrap().ended
 }
 
+#[tokio::test]
+async fn the_end_of_a_last_line_may_come_when_the_file_grows() {
+    for (grown, expected) in
+        [("\n", vec![]), ("\nline 3\n", vec!["line 3"]), ("\r\nline 3", vec!["line 3"]), ("\n\n", vec![""])]
+    {
+        let folder = Folder::with(&[("a.json", "line 1\nline 2")]);
+        let mut reader = folder.reader(&[], End::Latest).await.unwrap();
+        assert_eq!(texts(&drain(&mut *reader, 10)), ["line 1", "line 2"]);
+        folder.append("a.json", grown);
+        let from = position(&*reader, 0);
+        let mut reader = folder.reader(&[from], End::Latest).await.unwrap();
+        assert_eq!(texts(&drain(&mut *reader, 1)), expected, "{grown:?}");
+        assert!(ended(&*reader, 0));
+        assert_eq!(position(&*reader, 0).offset, 2 + expected.len() as i64);
+    }
+}
+
 fn numbered(lines: std::ops::Range<usize>) -> String {
     lines.map(|i| format!("line {i}\n")).collect()
 }

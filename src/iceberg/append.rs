@@ -17,6 +17,7 @@ use super::snapshot::Change;
 use super::table::check;
 use crate::config::model::IcebergConfig;
 use crate::sink::{Outcome, PendingEpoch, SinkError};
+use crate::steps::Point;
 
 pub struct Append<'a> {
     pub table: &'a Table,
@@ -86,6 +87,7 @@ impl Append<'_> {
 #[async_trait]
 impl Intent for Append<'_> {
     type End = Outcome;
+    const POINTS: (Point, Point) = (Point::CommitDue, Point::Committed);
 
     async fn judge(&mut self, base: &Loaded) -> Result<Next<Outcome>, SinkError> {
         let found = self.identity.read(&base.metadata, &self.table.name())?;

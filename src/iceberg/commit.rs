@@ -21,8 +21,10 @@ use iceberg::io::FileIO;
 use super::catalog::{Answer, Catalog, Loaded, name_of};
 use super::manifest::Manifests;
 use super::snapshot::Change;
+use super::storage;
 use super::writer::delete_files;
 use crate::sink::SinkError;
+use crate::steps::{self, Point};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -72,6 +74,8 @@ pub enum Next<E> {
 #[async_trait]
 pub trait Intent: Send {
     type End: Send;
+    /// The points right before the catalog is asked, and right after it has done it.
+    const POINTS: (Point, Point);
 
     async fn judge(&mut self, base: &Loaded) -> Result<Next<Self::End>, SinkError>;
 
@@ -123,7 +127,15 @@ pub async fn settle<I: Intent>(table: &Table, intent: &mut I) -> Result<I::End, 
         };
         let requests = change.requests(&base.metadata, &attempt.manifest_list, (table.now_ms)());
         let (requirements, updates) = requests.map_err(|e| SinkError::Setting(format!("{}: {e}", table.name())))?;
-        match table.catalog.commit(&table.ident, &base, requirements, updates).await? {
+        let (due, done) = I::POINTS;
+        steps::pass(due).map_err(|ordered| table.away(ordered))?;
+        let answer = match table.catalog.commit(&table.ident, &base, requirements, updates).await? {
+            Answer::Applied => {
+                steps::pass(done).map_or_else(|lost| Answer::Unknown(lost.to_string()), |()| Answer::Applied)
+            }
+            answer => answer,
+        };
+        match answer {
             Answer::Applied => return Ok(intent.applied(change.mark)),
             Answer::Conflict => tracing::debug!("{}: changed meanwhile, trying on the new head", table.name()),
             Answer::Refused(why) => {
@@ -158,7 +170,7 @@ async fn begin(table: &Table, change: &Change, base: &Loaded, prefix: String) ->
         }),
         Err(e) => {
             table.delete(&manifests.written).await;
-            Err(table.away(e))
+            Err(table.away(storage::why(&e)))
         }
     }
 }

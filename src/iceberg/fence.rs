@@ -14,6 +14,7 @@ use super::mark::Identity;
 use super::parts::Names;
 use super::snapshot::Change;
 use crate::sink::{Opened, SinkError};
+use crate::steps::Point;
 
 pub struct Fence<'a> {
     table: &'a Table,
@@ -40,6 +41,7 @@ impl<'a> Fence<'a> {
 #[async_trait]
 impl Intent for Fence<'_> {
     type End = Opened;
+    const POINTS: (Point, Point) = (Point::FenceDue, Point::Fenced);
 
     async fn judge(&mut self, base: &Loaded) -> Result<Next<Opened>, SinkError> {
         let found = self.identity.read(&base.metadata, &self.table.name())?;

@@ -52,6 +52,11 @@ impl Splitter {
         Ok(Self { partition_type: spec.partition_type(schema)?, spec, by, sort })
     }
 
+    /// Whether rows are sorted, which is the better the more of them come together.
+    pub fn sorts(&self) -> bool {
+        !self.sort.is_empty()
+    }
+
     pub fn split(&self, batch: &RecordBatch) -> Result<Vec<Run>> {
         if batch.num_rows() == 0 {
             return Ok(vec![]);
@@ -61,6 +66,9 @@ impl Splitter {
         }
         let apply = |(column, transform): (usize, Transform)| transformed(batch.column(column), transform);
         let values = self.by.iter().map(|by| apply(*by)).collect::<Result<Vec<_>>>()?;
+        if self.sort.is_empty() && partition(&values).map_err(arrow_error)?.len() == 1 {
+            return Ok(vec![Run { partition: self.partition_of(&values, 0)?, rows: batch.clone() }]);
+        }
         let order = self.order(batch, &values)?;
         let rows = take_record_batch(batch, &order).map_err(arrow_error)?;
         if values.is_empty() {

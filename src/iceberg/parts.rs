@@ -11,11 +11,13 @@ use iceberg::spec::DataFile;
 use super::catalog::Loaded;
 use super::commit::Table;
 use super::manifest::Added;
+use super::storage::why;
 use super::writer::{DataWriter, delete_files, plain};
 use crate::sink::{PendingEpoch, RowDigest, SharedSegments, SinkError};
+use crate::steps::{self, Point};
 
 /// Rows are sorted by partition in pieces of about this size.
-const PIECE_BYTES: usize = 64 << 20;
+const PIECE_BYTES: u64 = 64 << 20;
 
 /// Names of files: sink, epoch, incarnation, attempt.
 pub struct Names {
@@ -75,6 +77,7 @@ impl Parts {
         if !missing.is_empty() {
             let part = self.write(table, base, missing, prefix()).await?;
             self.written.push_back(part);
+            steps::reached(Point::DataFiles);
         }
         Ok(())
     }
@@ -132,15 +135,15 @@ impl Parts {
         for segment in epochs.iter().flat_map(|epoch| &epoch.segments) {
             for batch in self.segments.read(segment).await? {
                 delta = delta.plus((self.digest)(&batch)?);
-                bytes += batch.get_array_memory_size();
                 piece.push(batch);
-                if bytes >= PIECE_BYTES {
-                    writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(e))?;
-                    bytes = 0;
-                }
+            }
+            bytes += segment.length;
+            if bytes >= PIECE_BYTES {
+                writer.write(&std::mem::take(&mut piece)).await.map_err(|e| table.away(why(&e)))?;
+                bytes = 0;
             }
         }
-        writer.write(&piece).await.map_err(|e| table.away(e))?;
-        Ok((writer.finish().await.map_err(|e| table.away(e))?, delta))
+        writer.write(&piece).await.map_err(|e| table.away(why(&e)))?;
+        Ok((writer.finish().await.map_err(|e| table.away(why(&e)))?, delta))
     }
 }

@@ -88,10 +88,11 @@ impl IcebergSink {
 #[async_trait]
 impl Sink for IcebergSink {
     async fn look(&mut self) -> Result<Found, SinkError> {
-        Ok(match self.table.load().await? {
-            None => Found::Absent,
-            Some(found) => Found::Here(self.identity.read(&found.metadata, &self.table.name())?),
-        })
+        let Some(found) = self.table.load().await? else { return Ok(Found::Absent) };
+        let mark = self.identity.read(&found.metadata, &self.table.name())?;
+        let differs = |difference| SinkError::Schema { table: self.table.name(), difference };
+        check(&found.metadata, &self.config, &self.schema).map_err(differs)?;
+        Ok(Found::Here(mark))
     }
 
     async fn open(&mut self, ours: Incarnation) -> Result<Opened, SinkError> {

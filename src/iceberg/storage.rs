@@ -101,7 +101,12 @@ fn failed(location: &str, error: object_store::Error) -> Error {
         object_store::Error::NotFound { .. } => ErrorKind::DataInvalid,
         _ => ErrorKind::Unexpected,
     };
-    Error::new(kind, format!("{location}: {error}"))
+    Error::new(kind, location).with_source(error)
+}
+
+/// Why files of a table can't be read or written. A full or closed disk is told without the file, so that it reads the same at every try.
+pub fn why(error: &Error) -> String {
+    store::disk_trouble(error).map_or_else(|| error.to_string(), |trouble| format!("the table's files: {trouble}"))
 }
 
 /// A folder of the pipeline file as tables spell it.
@@ -231,7 +236,7 @@ impl FileWrite for Writer {
     async fn close(&mut self) -> Result<()> {
         let mut buffer = self.buffer.take().ok_or_else(|| self.closed())?;
         let shut = buffer.shutdown().await;
-        shut.map_err(|e| Error::new(ErrorKind::Unexpected, format!("{}: {e}", self.location)))
+        shut.map_err(|e| Error::new(ErrorKind::Unexpected, self.location.as_str()).with_source(e))
     }
 }
 

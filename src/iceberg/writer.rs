@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef as ArrowSchemaRef;
+use arrow_schema::{ArrowError, SchemaRef as ArrowSchemaRef};
 use arrow_select::concat::concat_batches;
 use iceberg::arrow::schema_to_arrow_schema;
 use iceberg::io::FileIO;
@@ -82,10 +82,14 @@ impl DataWriter {
     /// Rows are sorted within one call; a file that took rows of several calls is not called sorted.
     pub async fn write(&mut self, batches: &[RecordBatch]) -> Result<()> {
         let aligned = batches.iter().map(|batch| align(batch, &self.arrow)).collect::<std::result::Result<Vec<_>, _>>();
-        let piece = aligned.and_then(|batches| concat_batches(&self.arrow, &batches));
-        let piece = piece.map_err(|e| Error::new(ErrorKind::DataInvalid, e.to_string()))?;
-        for run in self.splitter.split(&piece)? {
-            self.write_run(run).await?;
+        let mut aligned = aligned.map_err(invalid)?;
+        if self.splitter.sorts() {
+            aligned = vec![concat_batches(&self.arrow, &aligned).map_err(invalid)?];
+        }
+        for batch in aligned {
+            for run in self.splitter.split(&batch)? {
+                self.write_run(run).await?;
+            }
         }
         Ok(())
     }
@@ -180,6 +184,10 @@ pub fn plain(value: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || "-_.+:".contains(c) { c } else { '_' };
     let kept: String = value.chars().take(64).map(keep).collect();
     if kept.trim_matches('.').is_empty() { "_".repeat(kept.len().max(1)) } else { kept }
+}
+
+fn invalid(error: ArrowError) -> Error {
+    Error::new(ErrorKind::DataInvalid, error.to_string())
 }
 
 fn properties(metadata: &TableMetadata, partitioned: bool) -> Result<WriterProperties> {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex};
+use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex, WorkerId};
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::time::EventTime;
@@ -36,6 +36,8 @@ pub struct Board {
     last: Option<Complete>,
     completed: u64,
     rate: Rate,
+    /// Why workers get nothing from a source.
+    troubles: BTreeMap<(NodeId, WorkerId), String>,
     sinks: BTreeMap<NodeId, SinkSeen>,
 }
 
@@ -89,7 +91,16 @@ impl Board {
             last: None,
             completed: 0,
             rate: Rate { at_ms: now_ms, read: read(&terms.plan, &coordinator.nodes().counters), per_second: 0 },
+            troubles: BTreeMap::new(),
             sinks: pipeline.sinks.iter().map(seen).collect(),
+        }
+    }
+
+    /// Why a worker gets nothing from a source; `None`: it does again.
+    pub fn trouble(&mut self, worker: WorkerId, node: NodeId, why: Option<String>) {
+        match why {
+            Some(why) => drop(self.troubles.insert((node, worker), why)),
+            None => drop(self.troubles.remove(&(node, worker))),
         }
     }
 
@@ -220,6 +231,7 @@ impl Board {
             kind,
             watermark_ms: watermark.map(|w| w.0),
             has_event_time: kind != "sink" && !sources.is_empty(),
+            trouble: self.troubles.iter().find(|((node, _), _)| *node == id).map(|(_, why)| why.clone()),
             held_by: holder.filter(|_| kind != "sink").map(|p| p.name.clone()),
             counters: counted(&node.kind, &counters),
             state_entries: cut.state.get(usize::from(id.0)).map_or(0, |s| s.entries),
@@ -263,7 +275,12 @@ fn progress(table: &[PartitionRecord], partitions: &[PartitionStatus]) -> Option
     if table.is_empty() || table.iter().any(|p| p.end.is_none()) {
         return None;
     }
-    let (done, all) = partitions.iter().fold((0, 0), |(done, all), p| (done + p.position, all + p.end.unwrap_or(0)));
+    let (mut done, mut all) = (0, 0);
+    for (record, partition) in table.iter().zip(partitions) {
+        let begin = if partition.unit == Unit::Bytes { 0 } else { record.begin };
+        done += partition.position - begin;
+        all += partition.end.unwrap_or(begin) - begin;
+    }
     Some(if all > 0 { (done as f64 / all as f64).clamp(0.0, 1.0) } else { 1.0 })
 }
 

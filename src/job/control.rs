@@ -25,6 +25,7 @@ use crate::config::value::show_duration;
 use crate::runtime::part::{FromWorker, ToWorker};
 use crate::source::names::PartitionNames;
 use crate::status::{Phase, Status};
+use crate::steps::{self, Point};
 
 /// How often the coordinator is asked whether something is due.
 const TICK: Duration = Duration::from_millis(5);
@@ -65,6 +66,7 @@ pub async fn run(
         reset: &started.reset,
     };
     let workers = crew.start(started.beginning.last_id.next(), &worker_reports).await?;
+    steps::reached(Point::Restored);
     let mut collector = Collector::new(&started, pipeline.settings.retain, work::base(pipeline));
     let mut publisher = Publisher::new(started.dir.clone(), started.incarnation, &workers.kept);
 
@@ -73,6 +75,7 @@ pub async fn run(
     let mut coordinator = Coordinator::new(terms.clone(), started.beginning, now(clock));
     let restored = started.restored.as_ref();
     let first = publish_first(&mut coordinator, &mut publisher, &started.dir, restored, workers.snapshots).await?;
+    steps::reached(Point::Owned);
     let first_id = first.manifest.checkpoint;
     collector.add(first);
     let is_kafka =
@@ -191,6 +194,10 @@ impl Running<'_> {
         let now_ms = now(self.clock);
         let input = match event {
             Event::Tick => return self.tick(now_ms),
+            Event::Worker(FromWorker::Trouble { worker, node, why }) => {
+                self.board.trouble(worker, node, why);
+                return Ok(vec![]);
+            }
             Event::Worker(report) => Input::Worker(report),
             Event::Publisher(report) => return self.publisher(report, now_ms),
             Event::Committer(report) => return self.committer(report, now_ms),

@@ -14,7 +14,7 @@ use super::start::Started;
 use super::work;
 use super::workers::WorkerHandle;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
-use crate::checkpoint::coordinator::{Effect, Publication, SinkBook};
+use crate::checkpoint::coordinator::{Effect, JobError, Publication, SinkBook};
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
@@ -22,9 +22,11 @@ use crate::checkpoint::savepoint;
 use crate::commit::committer::{Committer, Tag};
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
 use crate::config::model::{Pipeline, SinkConnector};
+use crate::runtime::part::WorkerError;
 use crate::source::check::check;
 use crate::source::names::PartitionNames;
 use crate::source::{Log, SourceError};
+use crate::steps::{self, Point};
 
 /// What the publisher tells.
 #[derive(Debug)]
@@ -91,11 +93,17 @@ impl Hands {
             Effect::Worker(worker, command) => self.workers[usize::from(worker.0)].send(command),
             Effect::AllWorkers(command) => self.workers.iter().for_each(|w| w.send(command.clone())),
             // Whoever is gone has reported why; that report ends the run.
-            Effect::Publish(publication) => drop(self.publications.send(*publication)),
-            Effect::Epoch(sink, epoch) => drop(self.committers[&sink].send(ToCommitter::Epoch(epoch))),
+            Effect::Publish(publication) => {
+                steps::reached(Point::Cut);
+                drop(self.publications.send(*publication));
+            }
+            Effect::Epoch(sink, epoch) => {
+                drop(self.committers[&sink].send(ToCommitter::Epoch(epoch)));
+                steps::reached(Point::Handed);
+            }
             Effect::CommitNow => self.committers.values().for_each(|c| drop(c.send(ToCommitter::Flush))),
             Effect::Finished => return Some(Ok(())),
-            Effect::Failed(error) => return Some(Err(Failure::Failed(error.to_string()))),
+            Effect::Failed(error) => return Some(Err(failure(&error))),
         }
         None
     }
@@ -109,6 +117,18 @@ impl Hands {
     pub fn stop(self) {
         drop(self.committers);
         self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// A file that was changed in place stays so: starting again would end in the same place.
+fn failure(error: &JobError) -> Failure {
+    match error {
+        JobError::Worker(WorkerError::Source { error: SourceError::FileChanged { .. }, .. }) => {
+            Failure::Stuck(format!(
+                "{error}\n  choose: put the file back as it was\n          a new pipeline id   read all files from their beginning"
+            ))
+        }
+        _ => Failure::Failed(error.to_string()),
     }
 }
 
@@ -133,6 +153,7 @@ pub async fn publish_all(
         };
         let report = match publisher.publish(publication, super::now_ms(), &mut complain).await {
             Ok((manifest, name)) => {
+                steps::reached(Point::Manifest);
                 collector.add(Retained { name: name.clone(), manifest });
                 FromPublisher::Published { id, name }
             }
@@ -223,6 +244,7 @@ impl Collector {
             expendable(&self.manifests, self.ours, self.retain, oldest_waiting).into_iter().cloned().collect();
         for old in &gone {
             self.dir.delete(&old.name).await?;
+            steps::reached(Point::ManifestGone);
             self.manifests.retain(|m| m.name != old.name);
         }
         let named: std::collections::BTreeSet<&str> =
@@ -230,10 +252,12 @@ impl Collector {
         let unneeded = |path: &&str| !named.contains(*path) && !savepoint::holds(path);
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(unneeded) {
             self.dir.delete(path).await?;
+            steps::reached(Point::ObjectGone);
         }
         if !self.swept {
             self.swept = true;
             let left = sweep(&self.dir, self.ours, &self.manifests).await?;
+            steps::reached(Point::Swept);
             tracing::debug!(left, "removed what earlier starts left unfinished");
             let (work, ours) = (self.work.clone(), self.ours);
             let removed = tokio::task::spawn_blocking(move || work::remove_older(&work, ours)).await;

@@ -64,18 +64,25 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
 /// The first difference. One that a reset doesn't help against comes before all others, then the one that explains them.
 fn changed(node: &Node, now: &Fingerprint, before: &NodeRecord) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
-    let differing: Vec<_> = keys.filter(|key| now.parts.get(*key) != before.fingerprint.get(*key)).collect();
-    let telling = |wanted: &str| differing.iter().find(|key| key.as_str() == wanted);
-    let key = [OF_ALL_STATE, "type"].into_iter().find_map(telling).or(differing.first())?;
-    let value = |parts: &BTreeMap<String, String>| parts.get(*key).cloned().unwrap_or_else(|| "not set".to_owned());
+    let nothing = || "not set".to_owned();
+    let (is, was) = (|key: &str| now.parts.get(key), |key: &str| before.fingerprint.get(key));
+    let differs = |key: &&String| is(key) != was(key) && !is_new_nullable_column(key, was(key), is(key));
+    // Another type explains all else; what follows from another key unless it is given (a horizon's bucket, a tumbling window's slide) is told last.
+    let rank = |key: &&String| (*key != OF_ALL_STATE, *key != "type", ["bucket", "slide"].contains(&key.as_str()));
+    let key = keys.filter(differs).min_by_key(rank)?;
     Some(Edit::Changed {
         node: node.name.clone(),
         line: now.line,
-        key: (*key).clone(),
-        was: value(&before.fingerprint),
-        is: value(&now.parts),
+        key: key.clone(),
+        was: was(key).cloned().unwrap_or_else(nothing),
+        is: is(key).cloned().unwrap_or_else(nothing),
         resettable: is_keyed(&node.kind) && *key != OF_ALL_STATE,
     })
+}
+
+/// A column that may be null can be added: rows from before have none of it. Whoever keys by it has another `key`, and is told so.
+fn is_new_nullable_column(key: &str, was: Option<&String>, is: Option<&String>) -> bool {
+    key.starts_with("schema.") && was.is_none() && is.is_some_and(|column| column.ends_with('?'))
 }
 
 /// It remembers something that can be left behind.

@@ -1,19 +1,25 @@
 //! Looks at everything a start depends on, and changes nothing: manifests, each sink's mark, each source's log.
 use std::sync::Arc;
 
-use floodmark_pipeline::ids::NodeId;
+use floodmark_pipeline::ids::{NodeId, PartitionName};
 use floodmark_pipeline::recovery::{FoundMark, Observed, SinkState};
+use futures::{StreamExt, TryStreamExt};
 
 use super::Options;
 use super::found::{edits, recorded, summary};
 use super::start::StartError;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
-use crate::checkpoint::manifest::{Manifest, Status};
+use crate::checkpoint::manifest::{Manifest, PartitionRecord, StateFileRecord, Status};
 use crate::checkpoint::savepoint;
 use crate::config::model::{Pipeline, SinkConnector, SourceConnector};
+use crate::file::content::Compression;
+use crate::file::prefix::StoredPrefix;
 use crate::sink::{Found, Sink, SinkError};
 use crate::source::check::check;
 use crate::source::{Log, PartitionInfo};
+
+/// State files that are asked for at once.
+const STATE_FILES_AT_ONCE: usize = 16;
 
 /// A manifest and the name it has.
 #[derive(Clone, Debug)]
@@ -77,7 +83,7 @@ pub struct SourceLog {
 pub async fn observe(
     pipeline: &Pipeline,
     options: &Options,
-    manifests: &Manifests,
+    (dir, manifests): (&CheckpointDir, &Manifests),
     sinks: &mut [(NodeId, Box<dyn Sink>)],
     logs: &[SourceLog],
 ) -> Result<Observed, StartError> {
@@ -109,6 +115,10 @@ pub async fn observe(
         sinks: states,
         edits: manifest.map_or_else(Vec::new, |m| edits(pipeline, &m.manifest, options)),
         log_problems: manifest.map_or_else(Vec::new, |m| log_problems(pipeline, &m.manifest, logs)),
+        state_problems: match manifest {
+            Some(named) => state_problems(dir, named).await?,
+            None => vec![],
+        },
         accept_gap: options.accept_gap.clone(),
         forget: options.forget.clone(),
     })
@@ -119,6 +129,7 @@ async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
         Ok(Found::Absent) => Ok(FoundMark::Absent),
         Ok(Found::Here(mark)) => Ok(FoundMark::Here(Box::new(mark))),
         Err(error @ SinkError::RolledBack { .. }) => Ok(FoundMark::RolledBack(error.to_string())),
+        Err(error @ SinkError::Schema { .. }) => Ok(FoundMark::Differs(error.to_string())),
         Err(error) => Err(error),
     }
 }
@@ -127,21 +138,61 @@ async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
 fn log_problems(pipeline: &Pipeline, manifest: &Manifest, logs: &[SourceLog]) -> Vec<String> {
     let mut problems = vec![];
     for log in logs {
-        if !matches!(pipeline.sources[&log.node].connector, SourceConnector::Kafka(_)) {
-            continue;
-        }
         let name = &pipeline.plan.node(log.node).name;
         for record in manifest.partitions.iter().filter(|p| p.name.source == *name) {
-            match log.partitions.iter().find(|p| p.name == record.name) {
-                Some(info) => {
-                    problems.extend(check(record.position.offset, &record.identity, info).err().map(|e| e.to_string()));
-                }
-                None if record.status != Status::Ended => {
-                    problems.push(format!("{}: the partition is gone: its topic was deleted", record.name));
-                }
-                None => {}
-            }
+            let found = log.partitions.iter().find(|p| p.name == record.name);
+            problems.extend(match &pipeline.sources[&log.node].connector {
+                SourceConnector::Kafka(_) => topic_problem(record, found),
+                SourceConnector::File(_) => file_problem(record, found),
+                SourceConnector::Generator(_) => None,
+            });
         }
     }
     problems
+}
+
+fn topic_problem(record: &PartitionRecord, found: Option<&PartitionInfo>) -> Option<String> {
+    match found {
+        Some(info) => check(record.position.offset, &record.identity, info).err().map(|e| e.to_string()),
+        None if record.status == Status::Ended => None,
+        None => Some(format!("{}: the partition is gone: its topic was deleted", record.name)),
+    }
+}
+
+/// What a look at sizes can tell. That a file begins with what was read of it is checked when it is opened to go on.
+fn file_problem(record: &PartitionRecord, found: Option<&PartitionInfo>) -> Option<String> {
+    let read = StoredPrefix::decode(&record.position.resume).map_or(0, |prefix| prefix.bytes);
+    match found {
+        // Of a compressed file more was read than it has.
+        Some(info) if is_plain(&record.name) && (info.end.max(0) as u64) < read => {
+            Some(format!("{}: {} bytes of the file were read, and it has {}", record.name, read, info.end))
+        }
+        None if record.status != Status::Ended && read > 0 => {
+            Some(format!("{}: the file is gone, of which {read} bytes were read and not all", record.name))
+        }
+        _ => None,
+    }
+}
+
+fn is_plain(name: &PartitionName) -> bool {
+    Compression::of(std::path::Path::new(&name.topic)) == Compression::None
+}
+
+/// State files that aren't there, or have another length. What is in them is checked when they are loaded.
+async fn state_problems(dir: &CheckpointDir, named: &Named) -> Result<Vec<String>, DirError> {
+    let files = named.manifest.state.iter().flatten();
+    let asked = futures::stream::iter(files)
+        .map(|file| async move { Ok::<_, DirError>((file, dir.length(&file.path).await?)) });
+    let lengths: Vec<_> = asked.buffered(STATE_FILES_AT_ONCE).try_collect().await?;
+    let problem = |(file, length): (&StateFileRecord, Option<u64>)| {
+        let place = format!("{}/{}", dir.location(), file.path);
+        match length {
+            None => Some(format!("{place}: the file is missing, which {} names", named.name)),
+            Some(length) if length != file.length => {
+                Some(format!("{place}: the file has {length} bytes, and had {} for {}", file.length, named.name))
+            }
+            Some(_) => None,
+        }
+    };
+    Ok(lengths.into_iter().filter_map(problem).collect())
 }

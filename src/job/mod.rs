@@ -76,6 +76,9 @@ pub enum Failure {
     /// Nothing was changed; what the command line names can't be used.
     #[error("{0}")]
     Usage(String),
+    /// It can't go on, and neither can the next start: a person has to choose.
+    #[error("{0}")]
+    Stuck(String),
     /// Another process owns a sink: don't restart this one.
     #[error("{0}")]
     Fenced(String),

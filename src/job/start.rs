@@ -5,8 +5,8 @@ use std::time::Duration;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId};
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::NodeKind;
-use floodmark_pipeline::recovery::{Observed, Plan, SinkPlan, plan};
-use floodmark_state::StateDigest;
+use floodmark_pipeline::recovery::{Observed, Plan, Refusal, SinkPlan, plan};
+use floodmark_state::{StateDigest, StateError};
 
 use super::found::{Refused, is_keyed};
 use super::look::{Manifests, Named, SourceLog, manifests, observe};
@@ -16,11 +16,12 @@ use crate::checkpoint::cut::NodesAtCut;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, Status};
 use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
-use crate::config::model::Pipeline;
+use crate::config::model::{End, Pipeline};
 use crate::runtime::counters::NodeCounters;
 use crate::sink::{Opened, PendingEpoch, Sink, SinkError};
 use crate::source::connect::log_for;
 use crate::source::{PartitionInfo, Position, SourceError};
+use crate::steps::{self, Point};
 use crate::store;
 
 /// How often something that is away at the start is tried, and said.
@@ -40,7 +41,7 @@ pub enum StartError {
     #[error("--from {path}: {reason}; nothing was started")]
     From { path: String, reason: String },
     #[error(transparent)]
-    State(#[from] floodmark_state::StateError),
+    State(#[from] StateError),
     #[error("{0}")]
     Worker(String),
 }
@@ -49,9 +50,21 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
             StartError::From { .. } => Self::Usage(error.to_string()),
+            StartError::State(state) if needs_a_choice(&state) => {
+                Self::Refused(Refused(vec![Refusal::State(state.to_string())]))
+            }
             error => Self::Failed(error.to_string()),
         }
     }
+}
+
+/// Starting again would find the same.
+fn needs_a_choice(error: &StateError) -> bool {
+    use StateError::{Damaged, Format, MaxParallelism, Missing, OverBudget, Uncovered};
+    matches!(
+        error,
+        Damaged { .. } | Format { .. } | MaxParallelism { .. } | Missing { .. } | OverBudget { .. } | Uncovered { .. }
+    )
 }
 
 /// What a run begins with.
@@ -80,17 +93,22 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
 
     // First look: a refusal ends here and has changed nothing.
     let found = manifests(&dir, options).await?;
-    let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
+    let observed =
+        patiently(options, async || observe(pipeline, options, (&dir, &found), &mut sinks, &logs).await).await?;
     refuse(plan(&observed))?;
+    steps::reached(Point::Looked);
 
     dir.probe(token()).await.map_err(StartError::Dir)?;
     let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks).await?;
 
     // Second look, under the fence: what an older process did in between is in here, and it can do no more.
     let found = manifests(&dir, options).await?;
-    let observed = patiently(options, async || observe(pipeline, options, &found, &mut sinks, &logs).await).await?;
+    let observed =
+        patiently(options, async || observe(pipeline, options, (&dir, &found), &mut sinks, &logs).await).await?;
     let decided = refuse(plan(&observed))?;
+    steps::reached(Point::Planned);
     say(&decided, &found);
+    say_new(pipeline, &decided, &found);
     for (name, why) in &found.unreadable {
         let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
         tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
@@ -166,6 +184,19 @@ fn say(decided: &Plan, found: &Manifests) {
     }
 }
 
+/// A node that is new begins at the cut that was found, not at the beginning of the log: from which offsets is said.
+fn say_new(pipeline: &Pipeline, decided: &Plan, found: &Manifests) {
+    let (Plan::Resume { added, .. }, Some(named)) = (decided, &found.chosen) else { return };
+    let plan = &pipeline.plan;
+    for (id, name) in added.iter().filter_map(|name| Some((plan.find(name)?, name))) {
+        let sources: Vec<_> = plan.sources_of(id).into_iter().map(|s| plan.node(s).name.as_str()).collect();
+        let known = named.manifest.partitions.iter().filter(|p| sources.contains(&p.name.source.as_str()));
+        let from: Vec<_> = known.map(|p| format!("{} from {}", p.name, p.position.offset)).collect();
+        let from = if from.is_empty() { "everything, nothing was read yet".to_owned() } else { from.join(", ") };
+        tracing::info!("{name} is new: it gets {from}");
+    }
+}
+
 async fn open_logs(pipeline: &Pipeline, options: &Options) -> Result<Vec<SourceLog>, StartError> {
     let mut logs = vec![];
     for (node, config) in &pipeline.sources {
@@ -174,6 +205,12 @@ async fn open_logs(pipeline: &Pipeline, options: &Options) -> Result<Vec<SourceL
         let log = log_for(&pipeline.plan.pipeline, name, config).map_err(failed)?;
         let asked = async || log.partitions().await.map_err(failed);
         let partitions = patiently(options, asked).await?;
+        if partitions.is_empty() && config.end != End::Never {
+            tracing::warn!(
+                source = name,
+                "there is nothing to read: no file is there yet, and the source ends with what is"
+            );
+        }
         logs.push(SourceLog { node: *node, log, partitions });
     }
     Ok(logs)
@@ -223,6 +260,7 @@ async fn claim_and_fence(
         if !dir.claim(ours).await.map_err(StartError::Dir)? {
             continue;
         }
+        steps::reached(Point::Claimed);
         for (_, sink) in sinks.iter_mut() {
             let opened = patiently(options, async || Ok(sink.open(ours).await?)).await?;
             match opened {
@@ -290,7 +328,8 @@ fn source_infos(pipeline: &Pipeline, manifest: Option<&Manifest>) -> Vec<SourceI
         let NodeKind::Source(source) = &node.kind else { return None };
         let record = manifest.and_then(|m| m.nodes.iter().find(|n| n.name == node.name));
         let (name, watermark) = (node.name.clone(), record.and_then(|r| r.watermark));
-        Some(SourceInfo { node: id, name, bound: source.bound, watermark })
+        let bounded = pipeline.sources.get(&id).is_some_and(|config| config.end != End::Never);
+        Some(SourceInfo { node: id, name, bound: source.bound, watermark, bounded })
     };
     pipeline.plan.ids().filter_map(info).collect()
 }

@@ -92,7 +92,7 @@ impl KafkaReader {
             }
             handed_out += slot.hand_out(share, self.headers_wanted, &mut self.scratch, take)?;
             if slot.ended() && slot.queue.take().is_some() {
-                self.consumer.incremental_unassign(&slot.at(Offset::Invalid)?).map_err(library)?;
+                slot.close(&self.consumer)?;
             }
         }
         self.first = (self.first + 1) % count.max(1);
@@ -137,13 +137,23 @@ impl Reader for KafkaReader {
         from: &Position,
         end: Option<i64>,
     ) -> Result<(), SourceError> {
-        if self.slots.iter().any(|slot| slot.partition == partition) {
-            return Err(SourceError::Setting(format!("{name}: assigned to this reader already")));
-        }
+        let known = self.slots.iter().position(|slot| slot.partition == partition);
+        let before = known.map(|place| self.slots.remove(place));
         let mut slot =
             Slot { partition, name: name.clone(), queue: None, next: from.offset, end, paused: false, refused: None };
-        if !slot.ended() {
-            slot.open(&self.consumer)?;
+        match before {
+            // One that comes back where it was left: what has been fetched of it is still in its queue.
+            Some(before) if before.next == from.offset && before.refused.is_none() => slot.queue = before.queue,
+            Some(before) if before.queue.is_some() => before.close(&self.consumer)?,
+            _ => {}
+        }
+        match (&slot.queue, slot.ended()) {
+            (None, false) => slot.open(&self.consumer)?,
+            (Some(_), true) => {
+                slot.close(&self.consumer)?;
+                slot.queue = None;
+            }
+            (None, true) | (Some(_), false) => {}
         }
         self.slots.push(slot);
         Ok(())
@@ -198,6 +208,11 @@ impl Slot {
         let queue = PartitionQueue::open(consumer, &self.name.topic, self.name.partition);
         self.queue = Some(queue.ok_or_else(|| SourceError::Setting(format!("{}: no topic's name", self.name)))?);
         consumer.incremental_assign(&self.at(Offset::Offset(self.next))?).map_err(library)
+    }
+
+    /// librdkafka fetches it no more.
+    fn close(&self, consumer: &BaseConsumer<Watch>) -> Result<(), SourceError> {
+        consumer.incremental_unassign(&self.at(Offset::Invalid)?).map_err(library)
     }
 
     /// Nothing that is to be handed out lies before `offset`.

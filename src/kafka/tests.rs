@@ -167,6 +167,30 @@ fn a_paused_partition_hands_out_nothing_and_loses_nothing() {
 }
 
 #[test]
+fn one_that_was_paused_and_is_assigned_again_goes_on_where_it_is_told() {
+    let world = world(1);
+    world.produce(0, 0..100);
+    let mut reader = world.log().reader().unwrap();
+    let first = PartitionIndex(0);
+    reader.assign(first, &name(0), &at(0), None).unwrap();
+    let mut seen = read_until(reader.as_mut(), 10, |seen, _| seen.len() == 30).unwrap();
+    reader.pause(first, true).unwrap();
+    reader.assign(first, &name(0), &at(30), None).unwrap();
+    seen.extend(read_until(reader.as_mut(), 10, |seen, _| seen.len() == 70).unwrap());
+    let offsets: Vec<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
+    assert_eq!(offsets, (0..100).collect::<Vec<_>>(), "where it was left");
+
+    reader.pause(first, true).unwrap();
+    reader.assign(first, &name(0), &at(50), Some(60)).unwrap();
+    let again = read_until(reader.as_mut(), 100, ended(0)).unwrap();
+    let offsets: Vec<_> = again.iter().map(|(_, offset, _)| *offset).collect();
+    assert_eq!(offsets, (50..60).collect::<Vec<_>>(), "elsewhere");
+    reader.assign(first, &name(0), &at(60), Some(100)).unwrap();
+    let rest = read_until(reader.as_mut(), 100, ended(0)).unwrap();
+    assert_eq!(rest.len(), 40, "one that had ended");
+}
+
+#[test]
 fn an_offset_above_the_end_is_an_error_and_no_jump() {
     let world = world(1);
     world.produce(0, 0..10);

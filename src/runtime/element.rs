@@ -41,6 +41,8 @@ pub struct PartitionAtCut {
     pub source: NodeId,
     /// `None`: live, and no record yet, so it holds everything.
     pub watermark: Option<Watermark>,
+    /// Of one that goes idle at this very cut: where it stood. It counts once more where nobody stays live.
+    pub going: Option<EventTime>,
     pub ended: bool,
 }
 

@@ -137,7 +137,7 @@ impl OperatorTask {
             Some(Watermark::EventTime(t)) => Some(Some(t)),
             None => Some(None),
         });
-        self.watermark = node_watermark(self.watermark, live);
+        self.watermark = node_watermark(self.watermark, live, partitions.iter().map(|p| p.going));
         let over = drain || (!partitions.is_empty() && partitions.iter().all(|p| p.ended));
         let emitted = match &mut self.kind {
             Kind::Dedup(rule) => {
@@ -206,19 +206,19 @@ impl OperatorTask {
         names: &[PartitionName],
     ) -> Result<Vec<Emitted>, WorkerError> {
         let (mut first, mut duplicates, mut late) = (Vec::with_capacity(verdicts.len()), vec![], vec![]);
-        for (row, verdict) in verdicts.iter().enumerate() {
+        for ((number, row), verdict) in (0..).zip(rows.places()).zip(verdicts) {
             match verdict {
-                Verdict::First => first.push(row as u32),
+                Verdict::First => first.push(number),
                 Verdict::Duplicate(seen) => duplicates.push((row as u32, *seen)),
                 Verdict::BeyondHorizon => late.push(LateRow {
                     row: row as u32,
-                    watermark: rows.side.watermark(row),
+                    watermark: rows.side().watermark(row),
                     window: None,
                     reason: "beyond_horizon",
                 }),
             }
         }
-        let crossed = |d: &&(u32, Seen)| d.1.partition != rows.side.partition[d.0 as usize];
+        let crossed = |d: &&(u32, Seen)| d.1.partition != rows.side().partition[d.0 as usize];
         self.counters.cross_partition_duplicates += duplicates.iter().filter(crossed).count() as u64;
         self.counters.records_out += first.len() as u64;
         self.counters.duplicates += duplicates.len() as u64;
@@ -235,7 +235,7 @@ impl OperatorTask {
         if first.len() == rows.len() {
             emitted.push(Emitted::Rows(rows));
         } else if !first.is_empty() {
-            emitted.push(Emitted::Rows(rows.take(&first).map_err(|e| self.rows_error(e))?));
+            emitted.push(Emitted::Rows(rows.choose(&first)));
         }
         Ok(emitted)
     }

@@ -4,11 +4,18 @@
 //! a window behind it still waits for. Doesn't know: files, manifests, commits.
 //! Keeps: a generation is sealed once, when every node of the worker has passed its barrier; rows emitted equal rows sealed.
 use std::collections::BTreeMap;
+use std::io;
 
 use arrow::ipc::writer::StreamWriter;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use bytes::Bytes;
 use floodmark_pipeline::ids::NodeId;
+
+/// Large enough for few writes, small enough that the allocator hands the same memory out again.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// Room for what comes last into a chunk.
+const CHUNK_CAPACITY: usize = 2 * CHUNK_BYTES;
 
 /// Number of barriers a node has passed in this run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +33,13 @@ pub struct Sealed {
     pub sink: NodeId,
     pub rows: u64,
     /// An Arrow IPC stream.
-    pub bytes: Vec<u8>,
+    pub chunks: Vec<Bytes>,
+}
+
+impl Sealed {
+    pub fn length(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
 }
 
 #[derive(Default)]
@@ -35,8 +48,16 @@ pub struct Outbox {
 }
 
 struct Segment {
-    writer: StreamWriter<Vec<u8>>,
+    writer: StreamWriter<Chunks>,
     rows: u64,
+}
+
+/// Bytes one behind the other, in chunks of whole batches: who reads them back can use them where they are.
+#[derive(Default)]
+struct Chunks {
+    full: Vec<Bytes>,
+    full_bytes: u64,
+    open: Vec<u8>,
 }
 
 impl Outbox {
@@ -49,6 +70,7 @@ impl Outbox {
             std::collections::btree_map::Entry::Vacant(free) => free.insert(Segment::new(&batch.schema())?),
         };
         segment.writer.write(batch)?;
+        segment.writer.get_mut().close_if_full();
         segment.rows += batch.num_rows() as u64;
         Ok(())
     }
@@ -59,19 +81,56 @@ impl Outbox {
         let sealed = std::mem::replace(&mut self.open, later);
         sealed
             .into_iter()
-            .map(|((_, sink), segment)| Ok(Sealed { sink, rows: segment.rows, bytes: segment.writer.into_inner()? }))
+            .map(|((_, sink), segment)| {
+                let chunks = segment.writer.into_inner()?.into_chunks();
+                Ok(Sealed { sink, rows: segment.rows, chunks })
+            })
             .collect()
     }
 
     /// Bytes that wait for a barrier.
     pub fn unsealed_bytes(&self) -> u64 {
-        self.open.values().map(|s| s.writer.get_ref().len() as u64).sum()
+        self.open.values().map(|s| s.writer.get_ref().len()).sum()
     }
 }
 
 impl Segment {
     fn new(schema: &SchemaRef) -> Result<Self, ArrowError> {
-        Ok(Self { writer: StreamWriter::try_new(Vec::with_capacity(64 * 1024), schema)?, rows: 0 })
+        Ok(Self { writer: StreamWriter::try_new(Chunks::default(), schema)?, rows: 0 })
+    }
+}
+
+impl Chunks {
+    fn len(&self) -> u64 {
+        self.full_bytes + self.open.len() as u64
+    }
+
+    fn close_if_full(&mut self) {
+        if self.open.len() >= CHUNK_BYTES {
+            self.full_bytes += self.open.len() as u64;
+            self.full.push(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    fn into_chunks(mut self) -> Vec<Bytes> {
+        if !self.open.is_empty() {
+            self.full.push(self.open.into());
+        }
+        self.full
+    }
+}
+
+impl io::Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.open.capacity() == 0 {
+            self.open.reserve_exact(CHUNK_CAPACITY);
+        }
+        self.open.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -99,5 +158,20 @@ mod tests {
         assert_eq!(rows(outbox.seal(now).unwrap()), [(3, 1), (4, 1)]);
         assert_eq!(rows(outbox.seal(next).unwrap()), [(3, 2)]);
         assert_eq!(outbox.unsealed_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_larger_than_a_chunk_comes_back_whole() {
+        let mut outbox = Outbox::default();
+        let values: Vec<i64> = (0..40_000).collect();
+        for _ in 0..3 {
+            outbox.append(Generation(0), NodeId(3), &batch(&values)).unwrap();
+        }
+        let unsealed = outbox.unsealed_bytes();
+        let sealed = outbox.seal(Generation(0)).unwrap().remove(0);
+        assert!(sealed.chunks.len() > 2 && sealed.length() > unsealed, "the end of the stream comes with the seal");
+        let stream = std::io::Cursor::new(sealed.chunks.concat());
+        let read = arrow::ipc::reader::StreamReader::try_new(stream, None).unwrap();
+        assert!(read.map(|read| read.unwrap()).eq([batch(&values), batch(&values), batch(&values)]));
     }
 }

@@ -47,6 +47,12 @@ pub enum FromWorker {
     Part(Box<Part>),
     /// A partition has handed out its last record.
     Exhausted(PartitionIndex),
+    /// Why a source gets nothing though there may be something to read; `None`: it has passed.
+    Trouble {
+        worker: WorkerId,
+        node: NodeId,
+        why: Option<String>,
+    },
     /// So much waits for a barrier that the worker has paused its sources.
     OutboxFull,
     Failed {

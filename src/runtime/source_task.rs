@@ -17,11 +17,14 @@ use super::element::{PartitionAtCut, Watermark};
 use super::part::{Admission, Leaving, PartitionPart};
 use crate::decode::{BadRecord, Decoded, Decoder, reason};
 use crate::source::{Position, RawBatch, Reader, SourceError};
+use crate::steps::{self, Point};
 
 pub struct SourceTask {
     reader: Box<dyn Reader>,
     decoder: Box<dyn Decoder>,
     stamping: Stamping,
+    /// As it was last told.
+    trouble: Option<String>,
     pub counters: NodeCounters,
 }
 
@@ -52,7 +55,7 @@ impl SourceTask {
         slices: SliceWidth,
     ) -> Self {
         let stamping = Stamping { node, spec, slices, partitions: BTreeMap::new() };
-        Self { reader, decoder, stamping, counters: NodeCounters::default() }
+        Self { reader, decoder, stamping, trouble: None, counters: NodeCounters::default() }
     }
 
     pub fn node(&self) -> NodeId {
@@ -87,6 +90,9 @@ impl SourceTask {
         if let Some(error) = failed {
             return Err(SourceError::Setting(error.to_string()));
         }
+        if polled.read > 0 {
+            steps::reached(Point::Read);
+        }
         self.refuse_bad_records(&polled)?;
         self.counters.records_in += polled.read as u64;
         self.counters.records_out += polled.rows.iter().map(|r| r.len() as u64).sum::<u64>();
@@ -104,6 +110,15 @@ impl SourceTask {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Why nothing comes, or that it has passed; each once. A reader that hands out records has no trouble.
+    pub fn news_of_trouble(&mut self, read: usize) -> Option<Option<String>> {
+        let now = if read > 0 { None } else { self.reader.trouble() };
+        (now != self.trouble).then(|| {
+            self.trouble = now.clone();
+            now
+        })
     }
 
     /// Partitions that have handed out their last record since the last call.
@@ -130,6 +145,7 @@ impl SourceTask {
 
     /// Cuts the stream: partitions named in `leaving` leave the minimum. Returns where each partition stands.
     pub fn cut(&mut self, leaving: &[Leaving]) -> Result<(Vec<PartitionAtCut>, Vec<PartitionPart>), SourceError> {
+        let mut going = BTreeMap::new();
         for left in leaving {
             if let Some(own) = self.stamping.partitions.get_mut(&left.partition)
                 && own.left.is_none()
@@ -137,10 +153,16 @@ impl SourceTask {
                 let position = self.reader.progress(left.partition).map(|p| p.position).unwrap_or_default();
                 self.reader.pause(left.partition, true)?;
                 own.left = Some((*left, position));
+                if !left.ended {
+                    going.insert(left.partition, own.time.watermark.before_next());
+                }
             }
         }
         let stamping = &self.stamping;
-        let at_cut = |(partition, own): (&PartitionIndex, &Own)| stamping.at_cut(&*self.reader, *partition, own);
+        let at_cut = |(partition, own): (&PartitionIndex, &Own)| {
+            let going = going.get(partition).copied().flatten();
+            stamping.at_cut(&*self.reader, *partition, own, going)
+        };
         Ok(stamping.partitions.iter().map(at_cut).unzip())
     }
 }
@@ -182,10 +204,16 @@ impl Stamping {
             }
         }
         let columns = if kept.len() == n { decoded.columns } else { take_batch(&decoded.columns, &kept)? };
-        Ok((!kept.is_empty()).then_some(Rows { columns, side, keys: vec![] }))
+        Ok((!kept.is_empty()).then_some(Rows::new(columns, side)))
     }
 
-    fn at_cut(&self, reader: &dyn Reader, partition: PartitionIndex, own: &Own) -> (PartitionAtCut, PartitionPart) {
+    fn at_cut(
+        &self,
+        reader: &dyn Reader,
+        partition: PartitionIndex,
+        own: &Own,
+        going: Option<EventTime>,
+    ) -> (PartitionAtCut, PartitionPart) {
         let (watermark, position, ended) = match &own.left {
             Some((left, position)) => (Some(Watermark::Idle), position.clone(), left.ended),
             None => {
@@ -194,7 +222,7 @@ impl Stamping {
             }
         };
         (
-            PartitionAtCut { partition, source: self.node, watermark, ended },
+            PartitionAtCut { partition, source: self.node, watermark, going, ended },
             PartitionPart { partition, position, time: own.time.clone() },
         )
     }
@@ -219,7 +247,7 @@ fn without_time(decoded: Decoded) -> Rows {
         watermark: vec![NO_WATERMARK; n],
         cause: vec![WatermarkCause::Own; n],
     };
-    Rows { columns: decoded.columns, side, keys: vec![] }
+    Rows::new(decoded.columns, side)
 }
 
 fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::exchange::Bell;
 use super::part::{FromWorker, ToWorker, WorkerError};
 use super::worker::{Step, Worker};
+use crate::steps::{self, Point};
 
 /// Longest rest of a worker without work: how soon it sees new records in a quiet log.
 const REST: Duration = Duration::from_millis(2);
@@ -37,10 +38,16 @@ fn run(
 ) -> Result<(), WorkerError> {
     loop {
         for command in commands.try_iter() {
+            if matches!(command, ToWorker::Barrier { .. }) {
+                steps::reached(Point::Barrier);
+            }
             worker.command(command)?;
         }
         let step = worker.step()?;
         for report in worker.reports() {
+            if matches!(report, FromWorker::Part(_)) {
+                steps::reached(Point::Part);
+            }
             if reports.send(report).is_err() {
                 return Ok(());
             }

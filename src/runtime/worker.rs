@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use floodmark_pipeline::hash::hash_keys;
 use floodmark_pipeline::ids::{CheckpointId, NodeId, WorkerId};
 use floodmark_pipeline::plan::{OutputId, OutputRef};
 use floodmark_pipeline::rows::Rows;
@@ -278,6 +277,8 @@ impl Worker {
             let exhausted = source.exhausted();
             self.reports.extend(exhausted.into_iter().map(FromWorker::Exhausted));
             let polled = polled.map_err(|error| self.source_error(node, error))?;
+            let trouble = self.sources[place].news_of_trouble(polled.read);
+            self.reports.extend(trouble.map(|why| FromWorker::Trouble { worker: self.info.worker, node, why }));
             if polled.read > 0 {
                 self.emit_polled(node, polled)?;
                 return Ok(Step::Busy);
@@ -288,7 +289,7 @@ impl Worker {
 
     fn emit_polled(&mut self, node: NodeId, polled: Polled) -> Result<(), WorkerError> {
         for rows in polled.rows {
-            self.emit_rows(OutputRef { node, output: OutputId::MAIN }, rows)?;
+            self.emit_rows(OutputRef { node, output: OutputId::MAIN }, &rows)?;
         }
         if !polled.errors.is_empty() {
             let errors = errors::rows(&polled.errors, &self.names).map_err(|error| rows_error("errors", error))?;
@@ -300,7 +301,7 @@ impl Worker {
     fn emit(&mut self, node: NodeId, emitted: Vec<Emitted>) -> Result<(), WorkerError> {
         for emitted in emitted {
             match emitted {
-                Emitted::Rows(rows) => self.emit_rows(OutputRef { node, output: OutputId::MAIN }, rows)?,
+                Emitted::Rows(rows) => self.emit_rows(OutputRef { node, output: OutputId::MAIN }, &rows)?,
                 Emitted::Batch(output, batch) => self.emit_batch(OutputRef { node, output }, &batch)?,
             }
         }
@@ -308,20 +309,22 @@ impl Worker {
     }
 
     /// Into sinks and, by the hash of each reader's key, through its exchange.
-    fn emit_rows(&mut self, output: OutputRef, mut rows: Rows) -> Result<(), WorkerError> {
-        self.emit_batch(output, &rows.columns)?;
+    fn emit_rows(&mut self, output: OutputRef, rows: &Rows) -> Result<(), WorkerError> {
+        if self.topology.sinks_of(output).next().is_some() {
+            let batch = rows.to_batch().map_err(|error| rows_error("outbox", error))?;
+            self.emit_batch(output, &batch)?;
+        }
         let topology = self.topology.clone();
         for edge in topology.edges_from(output) {
-            rows.keys = hash_keys(&rows.columns, &topology.edge(edge).key);
+            let rows = rows.keyed_by(&topology.edge(edge).key);
             if self.sender.receivers() == 1 {
-                self.sender.send(edge, 0, Element::Rows(rows.clone()));
+                self.sender.send(edge, 0, Element::Rows(rows));
                 continue;
             }
-            let routed = route(&rows.keys, self.sender.receivers(), self.info.max_parallelism);
-            for (receiver, places) in routed.into_iter().enumerate() {
-                if !places.is_empty() {
-                    let part = rows.take(&places).map_err(|error| rows_error("exchange", error))?;
-                    self.sender.send(edge, receiver, Element::Rows(part));
+            let routed = route(rows.keys(), self.sender.receivers(), self.info.max_parallelism);
+            for (receiver, numbers) in routed.into_iter().enumerate() {
+                if !numbers.is_empty() {
+                    self.sender.send(edge, receiver, Element::Rows(rows.choose(&numbers)));
                 }
             }
         }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::mark_json::{MarkJson, unmarked};
 use super::ndjson::lines;
 use super::{Found, Opened, Outcome, PendingEpoch, RowDigest, SharedSegments, Sink, SinkError};
+use crate::steps::{self, Point};
 
 pub struct FileSink {
     store: Arc<dyn ObjectStore>,
@@ -138,7 +139,10 @@ impl FileSink {
     async fn link(&self, file: &str) -> Result<(), SinkError> {
         let hidden = self.hidden(file);
         match self.store.copy(&hidden, &Path::from(file)).await {
-            Ok(()) => self.store.delete(&hidden).await.map_err(|e| self.away(e)),
+            Ok(()) => {
+                steps::reached(Point::Linked);
+                self.store.delete(&hidden).await.map_err(|e| self.away(e))
+            }
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(e) => Err(self.away(e)),
         }
@@ -211,7 +215,9 @@ impl Sink for FileSink {
                     let named = newest.is_some();
                     let table_uuid = if named { mark.table_uuid } else { format!("{:032x}", ours.token) };
                     let mark = Mark { fence: Some(ours), table_uuid, ..mark };
+                    steps::pass(Point::FenceDue).map_err(|ordered| self.away(ordered))?;
                     if self.advance(newest.as_ref(), mark.clone(), vec![]).await? {
+                        steps::pass(Point::Fenced).map_err(|lost| self.away(lost))?;
                         break mark;
                     }
                 }
@@ -236,20 +242,24 @@ impl Sink for FileSink {
         loop {
             let newest = self.newest().await?;
             let found = self.mark_of(newest.as_ref());
-            let pending = match on_base(&found, ours, base, &list) {
-                OnBase::Done => &[],
-                OnBase::CommitFrom(first) => &epochs[first..],
+            let first = match on_base(&found, ours, base, &list) {
+                OnBase::Done => epochs.len(),
+                OnBase::CommitFrom(first) => first,
                 OnBase::Fenced { by } => return Ok(Outcome::Fenced { by }),
                 OnBase::FenceLost | OnBase::Foreign => return Ok(Outcome::Foreign(found)),
             };
-            let Some(last) = pending.last().filter(|_| even_if_empty || pending.iter().any(|e| e.rows() > 0)) else {
-                // The mark may have been made by a request whose answer was lost.
+            if first > 0 {
+                // The mark was made by a request of ours whose answer was lost, or that came no further: its rows have no visible name yet.
                 for file in newest.iter().flat_map(|newest| &newest.files) {
                     self.link(file).await?;
                 }
+            }
+            let pending = &epochs[first..];
+            let Some(last) = pending.last().filter(|_| even_if_empty || pending.iter().any(|e| e.rows() > 0)) else {
                 return Ok(Outcome::Applied(found));
             };
             self.write(ours, pending).await?;
+            steps::reached(Point::DataFiles);
             let mark = Mark {
                 epoch: Some(last.epoch),
                 offsets: last.offsets.clone(),
@@ -259,7 +269,9 @@ impl Sink for FileSink {
                 ..found
             };
             let files: Vec<_> = self.written.iter().filter_map(|written| written.file.clone()).collect();
+            steps::pass(Point::CommitDue).map_err(|ordered| self.away(ordered))?;
             if self.advance(newest.as_ref(), mark.clone(), files.clone()).await? {
+                steps::pass(Point::Committed).map_err(|lost| self.away(lost))?;
                 self.written.clear();
                 for file in &files {
                     self.link(file).await?;
@@ -295,6 +307,14 @@ mod tests {
         fn open(&self) -> FileSink {
             let store = crate::store::open(&Location::File(self.dir.path().into()), &S3Settings::default()).unwrap();
             FileSink::new(store, "folder".into(), ("p", "out"), self.rows.shared(), digest)
+        }
+
+        /// As commit does, up to a crash after its mark.
+        async fn mark_without_links(&self, sink: &mut FileSink, pending: &PendingEpoch) {
+            let newest = sink.newest().await.unwrap();
+            sink.write(start(1), std::slice::from_ref(pending)).await.unwrap();
+            let mark = Mark { epoch: Some(pending.epoch), ..newest.as_ref().unwrap().mark.clone() };
+            assert!(sink.advance(newest.as_ref(), mark, vec!["out-0000000001-1.ndjson".into()]).await.unwrap());
         }
 
         fn names(&self) -> Vec<String> {
@@ -345,15 +365,23 @@ mod tests {
         let folder = folder();
         let mut sink = folder.open();
         opened(&mut sink, start(1)).await;
-        let pending = [folder.rows.epoch(epoch(start(1), 1), &["a"])];
-        // As commit does, up to the crash after its mark.
-        let newest = sink.newest().await.unwrap();
-        sink.write(start(1), &pending).await.unwrap();
-        let mark = Mark { epoch: Some(pending[0].epoch), ..newest.as_ref().unwrap().mark.clone() };
-        assert!(sink.advance(newest.as_ref(), mark, vec!["out-0000000001-1.ndjson".into()]).await.unwrap());
+        let pending = folder.rows.epoch(epoch(start(1), 1), &["a"]);
+        folder.mark_without_links(&mut sink, &pending).await;
         assert_eq!(folder.visible().await, [""; 0]);
         opened(&mut folder.open(), start(2)).await;
         assert_eq!(folder.visible().await, ["a"]);
+    }
+
+    #[tokio::test]
+    async fn rows_of_a_commit_whose_answer_was_lost_are_visible_after_the_next_one() {
+        let folder = folder();
+        let mut sink = folder.open();
+        opened(&mut sink, start(1)).await;
+        let first = folder.rows.epoch(epoch(start(1), 1), &["a"]);
+        let second = folder.rows.epoch(epoch(start(1), 2), &["b"]);
+        folder.mark_without_links(&mut sink, &first).await;
+        applied(&mut sink, None, &[first, second]).await;
+        assert_eq!(folder.visible().await, ["a", "b"]);
     }
 
     #[tokio::test]

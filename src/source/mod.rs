@@ -81,6 +81,7 @@ pub trait Log: Send + Sync {
 
 /// The data side of a source: owned by one worker, never waits longer than a few milliseconds.
 pub trait Reader: Send {
+    /// From now on it is read from `from`, also one that was read before and paused.
     fn assign(
         &mut self,
         partition: PartitionIndex,

@@ -128,6 +128,8 @@ pub struct NodeStatus {
     pub has_event_time: bool,
     /// The partition whose watermark is the lowest of those above.
     pub held_by: Option<String>,
+    /// A source: why it gets nothing though there may be something to read.
+    pub trouble: Option<String>,
     pub counters: BTreeMap<&'static str, u64>,
     /// Ids or windows that it remembers.
     pub state_entries: u64,

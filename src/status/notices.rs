@@ -5,7 +5,7 @@
 use floodmark_pipeline::time::EventTime;
 
 use super::units::{age, grouped, size};
-use super::{Notice, PartitionState, PartitionStatus, SinkStatus, Status};
+use super::{NodeStatus, Notice, PartitionState, PartitionStatus, SinkStatus, Status};
 
 /// A partition that held the watermark for so long without a record is named.
 const QUIET_MS: u64 = 10_000;
@@ -20,6 +20,7 @@ pub fn of(status: &Status, waits_for_quiet: impl Fn(&str) -> bool) -> Vec<Notice
     if status.outbox.sources_paused {
         notices.push(paused(status));
     }
+    notices.extend(status.nodes.iter().filter_map(in_trouble));
     let holders = status.partitions.iter().filter(|p| !waits_for_quiet(&p.source) && holds(status, p));
     notices.extend(holders.map(quiet));
     notices.extend(status.sinks.iter().filter_map(behind));
@@ -33,6 +34,12 @@ pub fn of(status: &Status, waits_for_quiet: impl Fn(&str) -> bool) -> Vec<Notice
         ),
     }));
     notices
+}
+
+fn in_trouble(node: &NodeStatus) -> Option<Notice> {
+    let why = node.trouble.as_ref()?;
+    let text = format!("{} gets nothing to read: {why}. Reading goes on by itself once that has passed.", node.name);
+    Some(Notice { about: format!("source {}", node.name), text })
 }
 
 /// It stands at its log's end, and its source's watermark would be higher without it.

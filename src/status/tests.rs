@@ -25,6 +25,7 @@ fn node(name: &str, kind: &'static str, counters: &[(&'static str, u64)]) -> Nod
         watermark_ms: (kind != "sink").then_some(1_767_225_600_000),
         has_event_time: kind != "sink",
         held_by: (kind != "sink").then(|| "events:clicks-1".into()),
+        trouble: None,
         state_entries: if kind == "dedup" { 470 } else { 0 },
         counters: counters.iter().copied().collect(),
     }

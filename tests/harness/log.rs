@@ -46,9 +46,14 @@ impl Log {
 
     /// Gives a job this log, as files that nobody changes.
     pub fn give(&self, job: &Job) {
+        self.give_as(job, |name, _| name.to_owned());
+    }
+
+    /// The same under other names, made from a file's own and its place among all.
+    pub fn give_as(&self, job: &Job, name: impl Fn(&str, usize) -> String) {
         fs::create_dir_all(job.path("data/events")).unwrap();
-        for file in self.files() {
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        for (place, file) in self.files().into_iter().enumerate() {
+            let name = name(&file.file_name().unwrap().to_string_lossy(), place);
             fs::hard_link(&file, job.path("data/events").join(name)).unwrap();
         }
     }

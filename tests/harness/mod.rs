@@ -4,10 +4,12 @@
 //! Doesn't know: the engine. Keeps: no process outlives its test (`floodmark_stack::process`).
 // Each test file is a program of its own and uses its own part of this.
 #![allow(dead_code)]
+pub mod broker;
 pub mod dice;
 pub mod kills;
 pub mod log;
 pub mod pipelines;
+pub mod status;
 pub mod tables;
 
 use std::cell::Cell;
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use floodmark::steps::{ORDERS, Point};
 use floodmark_stack::process::{Process, Signal};
 use floodmark_stack::until;
 use tables::Catalog;
@@ -25,12 +28,6 @@ use tempfile::TempDir;
 
 /// How long anything may take before a test gives up. Generous: a busy machine isn't a failure.
 pub const PATIENCE: Duration = Duration::from_secs(180);
-
-/// The program under test. Another build of it (with checks, say) can be named.
-fn program() -> PathBuf {
-    let named = std::env::var_os("FLOODMARK_PROGRAM").map(PathBuf::from);
-    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_floodmark").into())
-}
 
 /// A pipeline file, its data and its checkpoints.
 pub struct Job {
@@ -62,7 +59,7 @@ impl Job {
     }
 
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_floodmark"));
         command.args(arguments).current_dir(self.folder.path()).env("RUST_LOG", "floodmark=info").env("NO_COLOR", "1");
         command
     }
@@ -72,10 +69,27 @@ impl Job {
     }
 
     pub fn start_with(&self, options: &[&str]) -> Run {
+        self.launch(options, None, |command| command)
+    }
+
+    /// Starts it with an order that it finds at its first step.
+    pub fn start_ordered(&self, order: Order) -> Run {
+        self.launch(&[], Some(order), |command| command)
+    }
+
+    /// Starts it in surroundings that the test makes for the command.
+    pub fn start_in(&self, options: &[&str], surroundings: impl FnOnce(Command) -> Command) -> Run {
+        self.launch(options, None, surroundings)
+    }
+
+    fn launch(&self, options: &[&str], order: Option<Order>, surroundings: impl FnOnce(Command) -> Command) -> Run {
         self.runs.set(self.runs.get() + 1);
         let output = self.path(&format!("output-{}", self.runs.get()));
-        let command = self.command(&[&["run", "pipeline.toml"], options].concat());
-        Run { process: Process::start(command, &output).unwrap(), output }
+        let orders = self.path(&format!("orders-{}", self.runs.get()));
+        order.iter().for_each(|order| order.put(&orders));
+        let mut command = self.command(&[&["run", "pipeline.toml"], options].concat());
+        command.env(ORDERS, &orders);
+        Run { process: Process::start(surroundings(command), &output).unwrap(), output, orders }
     }
 
     /// Runs to the end of the input.
@@ -85,11 +99,21 @@ impl Job {
 
     /// Starts it and waits for it to end with this code; gives what it said.
     pub fn ends_with(&self, code: i32, options: &[&str]) -> String {
-        let mut run = self.start_with(options);
-        let ended = run.wait();
-        let said = run.said();
-        assert_eq!(ended, Some(code), "{said}");
-        said
+        self.start_with(options).ends_with(code)
+    }
+
+    /// The pipeline file with one text in the place of another that stands in it.
+    pub fn change(&self, from: &str, to: &str) {
+        let file = fs::read_to_string(self.path("pipeline.toml")).unwrap();
+        assert!(file.contains(from), "no {from} in {file}");
+        self.edit(&file.replacen(from, to, 1));
+    }
+
+    /// What another command than `run` prints, and its exit code.
+    pub fn ask(&self, arguments: &[&str]) -> (Code, String) {
+        let output = self.command(arguments).output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
     }
 
     /// Waits until `yes`, as long as `run` is alive.
@@ -117,10 +141,46 @@ impl Job {
     }
 }
 
+/// What a process does at the `visits`th time that it comes to a point.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    point: Point,
+    visits: u64,
+    action: &'static str,
+}
+
+impl Order {
+    pub fn kill(point: Point, visits: u64) -> Order {
+        Order { point, visits, action: "kill" }
+    }
+
+    /// To stand still until it is resumed.
+    pub fn stop(point: Point) -> Order {
+        Order { point, visits: 1, action: "stop" }
+    }
+
+    pub fn panic(point: Point) -> Order {
+        Order { point, visits: 1, action: "panic" }
+    }
+
+    /// To fail there, or to lose the answer.
+    pub fn fail(point: Point) -> Order {
+        Order { point, visits: 1, action: "fail" }
+    }
+
+    fn put(&self, file: &Path) {
+        let Order { point, visits, action } = self;
+        let unseen = file.with_extension("new");
+        fs::write(&unseen, format!("{point} {visits} {action}")).unwrap();
+        fs::rename(unseen, file).unwrap();
+    }
+}
+
 /// One start of a job.
 pub struct Run {
     process: Process,
     output: PathBuf,
+    orders: PathBuf,
 }
 
 /// How a run has ended: its exit code, or none after a SIGKILL.
@@ -159,8 +219,35 @@ impl Run {
         self.process.exit_status().unwrap().map(|status| status.code())
     }
 
+    /// Whether an order kills it before `over`.
+    pub fn is_killed_before(&mut self, mut over: impl FnMut() -> bool) -> bool {
+        let mut ended = None;
+        let reached = until(PATIENCE, || {
+            ended = self.ended();
+            ended.is_some() || over()
+        });
+        assert!(reached, "neither killed nor over in {PATIENCE:?}: {}", self.said());
+        assert!(ended.flatten().is_none(), "it ended with code {ended:?}: {}", self.said());
+        ended.is_some()
+    }
+
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
+    }
+
+    /// Has it do something at the next visits of a step point.
+    pub fn order(&mut self, order: Order) {
+        order.put(&self.orders);
+    }
+
+    /// Has it stand still at a point, and waits until it does.
+    pub fn stand_still_at(&mut self, point: Point) {
+        self.order(Order::stop(point));
+        self.wait_until_it_stands_still();
+    }
+
+    pub fn wait_until_it_stands_still(&mut self) {
+        self.wait_until(|run| run.process.is_paused());
     }
 
     pub fn pause(&mut self) {
@@ -171,11 +258,23 @@ impl Run {
         self.process.resume();
     }
 
+    /// Waits for its end with this code; gives what it said.
+    pub fn ends_with(mut self, code: i32) -> String {
+        let ended = self.wait();
+        let said = self.said();
+        assert_eq!(ended, Some(code), "{said}");
+        said
+    }
+
     /// Asks it to stop, as a supervisor does, and waits for a good end.
     pub fn stop(&mut self) {
-        self.process.signal(Signal::TERM);
+        self.ask_to_stop();
         let code = self.wait();
         assert_eq!(code, Some(0), "{}", self.said());
+    }
+
+    pub fn ask_to_stop(&mut self) {
+        self.process.signal(Signal::TERM);
     }
 
     /// All it has printed.

@@ -20,6 +20,12 @@ pub fn rows_of(digest: &str) -> u64 {
     digest.split(':').nth(1).and_then(|rows| rows.parse().ok()).unwrap_or_else(|| panic!("no digest: {digest}"))
 }
 
+/// The digest of the rows of both: digests add up.
+pub fn sum_of(one: &str, other: &str) -> Digest {
+    let hash = |digest: &str| u128::from_str_radix(digest.rsplit(':').next().unwrap(), 16).unwrap();
+    format!("v1:{}:{:032x}", rows_of(one) + rows_of(other), hash(one).wrapping_add(hash(other)))
+}
+
 /// The catalog of a job's tables, as the test asks it.
 pub enum Catalog {
     /// In the job's folder.
@@ -83,7 +89,8 @@ impl Job {
         block_on(async {
             match &self.catalog {
                 Catalog::Sqlite => {
-                    let url = format!("sqlite:{}?mode=ro", self.path("data/catalog.db").display());
+                    // What a kill in the middle of a commit has left can only be rolled back by who may write.
+                    let url = format!("sqlite:{}?mode=rw", self.path("data/catalog.db").display());
                     // Before the first start there is neither the file nor, for a moment, the catalog's table in it.
                     let mut catalog = SqliteConnection::connect(&url).await.ok()?;
                     sqlx::query_scalar(&query).fetch_optional(&mut catalog).await.ok()?
@@ -107,9 +114,44 @@ pub fn duckdb(metadata: &str, query: &str) -> String {
     reader("duckdb_query.py", &[metadata, query])
 }
 
-fn reader(script: &str, arguments: &[&str]) -> String {
+/// What a script of tests/readers prints.
+pub fn reader(script: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
     let output = Command::new(floodmark_stack::python().unwrap()).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Takes a table out of the SQLite catalog, as a drop does; its files stay.
+pub fn forget_table(job: &Job, table: &str) {
+    change_catalog(job, &format!("DELETE FROM iceberg_tables WHERE table_name = '{table}'"));
+}
+
+/// A statement that changes one row of the SQLite catalog.
+pub fn change_catalog(job: &Job, statement: &str) {
+    block_on(async {
+        let url = format!("sqlite:{}", job.path("data/catalog.db").display());
+        let mut catalog = SqliteConnection::connect(&url).await.unwrap();
+        let done = sqlx::query(statement).execute(&mut catalog).await.unwrap();
+        assert_eq!(done.rows_affected(), 1, "{statement}");
+        catalog.close().await.unwrap();
+    });
+}
+
+/// The SQLite catalog while another holds it: whoever asks it waits, and is told that it is locked.
+pub struct CatalogLock(SqliteConnection);
+
+impl CatalogLock {
+    pub fn of(job: &Job) -> CatalogLock {
+        block_on(async {
+            let url = format!("sqlite:{}", job.path("data/catalog.db").display());
+            let mut catalog = SqliteConnection::connect(&url).await.unwrap();
+            sqlx::query("BEGIN EXCLUSIVE").execute(&mut catalog).await.unwrap();
+            CatalogLock(catalog)
+        })
+    }
+
+    pub fn release(self) {
+        block_on(self.0.close()).unwrap();
+    }
 }

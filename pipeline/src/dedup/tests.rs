@@ -46,11 +46,8 @@ fn rows(records: &[Record]) -> Rows {
         side.watermark.push(*watermark);
         side.cause.push(WatermarkCause::Own);
     }
-    Rows {
-        columns: RecordBatch::try_from_iter([("t", column)]).unwrap(),
-        side,
-        keys: records.iter().map(|r| KeyHash(r.0)).collect(),
-    }
+    let rows = Rows::new(RecordBatch::try_from_iter([("t", column)]).unwrap(), side);
+    rows.with_keys(records.iter().map(|r| KeyHash(r.0)).collect())
 }
 
 fn judged(records: &[Record]) -> Vec<Verdict> {

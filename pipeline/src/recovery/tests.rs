@@ -121,7 +121,37 @@ fn an_equal_number_of_another_start_is_ahead_or_behind_but_never_ours() {
 #[test]
 fn a_sink_new_to_the_manifest_must_be_new_to_the_table_too() {
     assert_eq!(holds(&on_seven(FoundMark::Absent, None)), (None, 0));
-    assert!(matches!(refused(&on_seven(mark(Some(epoch(3))), None)), Refusal::SinkAhead { .. }));
+    assert!(matches!(refused(&on_seven(mark(Some(epoch(9))), None)), Refusal::SinkAhead { .. }));
+}
+
+#[test]
+fn a_sink_that_was_left_out_for_a_while_is_told_from_one_that_ran_ahead() {
+    let mut observed = on_seven(mark(Some(epoch(3))), None);
+    let refusal = refused(&observed).to_string();
+    assert!(refusal.starts_with("the table holds rows from before its sink was left out of the file\n"), "{refusal}");
+    observed.accept_gap = vec!["lake".into()];
+    assert_eq!(holds(&observed), (Some(epoch(3)), 0));
+}
+
+#[test]
+fn a_table_of_other_columns_is_refused_and_an_edit_that_explains_it_is_told_first() {
+    let found = || FoundMark::Differs("shop.events: column `a` is not in the table".into());
+    let fresh = Observed { sinks: vec![sink(found(), None)], ..Observed::default() };
+    assert!(matches!(refused(&fresh), Refusal::Table { .. }));
+    let mut observed = on_seven(found(), recorded(None, &[5]));
+    assert!(matches!(refused(&observed), Refusal::Table { .. }));
+    let (node, key) = ("events".into(), "schema.a".into());
+    observed.edits = vec![Edit::Changed { node, line: 3, key, was: "not set".into(), is: "string".into() }];
+    assert!(matches!(refused(&observed), Refusal::NodeChanged { .. }));
+}
+
+#[test]
+fn state_that_is_not_whole_is_refused() {
+    let mut observed = on_seven(mark(None), recorded(None, &[5]));
+    observed.state_problems = vec!["state/x: missing".into()];
+    assert_eq!(refused(&observed), Refusal::State("state/x: missing".into()));
+    observed.state_problems = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+    assert_eq!(refused(&observed), Refusal::State("a\n  b\n  c\n  and 2 files more".into()), "one refusal for all");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) fn windows_of(time: EventTime, size: Span, slide: Span, offset: Span)
 }
 
 impl HoppingTable {
-    pub(super) fn add(&mut self, place: &Place<'_>, start: EventTime, end: EventTime, inputs: &Inputs) {
+    pub(super) fn add(&mut self, place: &Place<'_>, start: EventTime, end: EventTime, inputs: &Inputs<'_>) {
         let at = (place.hash, start);
         let window = match self.windows.entry(at) {
             Entry::Occupied(found) => found.into_mut(),

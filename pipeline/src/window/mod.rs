@@ -13,12 +13,12 @@ mod value;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::aggregate::{Accumulator, whole_numbers};
+use crate::aggregate::{Accumulator, WholeNumbers};
 use crate::bytes::Damaged;
 use crate::hash::KeyHash;
 use crate::late::LateRow;
 use crate::plan::{Assigner, Function, Window};
-use crate::rows::{Rows, WatermarkCause};
+use crate::rows::{Rows, Side, WatermarkCause};
 use crate::schema::Schema;
 use crate::time::{EventTime, Span};
 
@@ -65,15 +65,15 @@ impl WindowState {
         Self { spec, input, late_by_event, table, fired_floor: None }
     }
 
-    /// Counts a batch into its windows. `rows.keys` are the hashes of the window's key.
+    /// Counts rows, which are keyed by the window's key, into their windows.
     pub fn assign(&mut self, rows: &Rows) -> Assigned {
-        let keys = key::KeyColumns::of(&rows.columns, &self.spec.key);
-        let inputs = Inputs::of(&rows.columns, &self.spec, &self.input);
+        let keys = key::KeyColumns::of(rows.columns(), &self.spec.key);
+        let inputs = Inputs::of(rows.columns(), &self.spec, &self.input);
         let mut assigned = Assigned::default();
-        for row in 0..rows.len() {
-            let (watermark, cause) = self.met(rows, row);
-            let record = Record { row: row as u32, time: rows.side.event_time(row), watermark, cause };
-            let place = Place { hash: rows.keys[row], keys: &keys, row };
+        for (row, hash) in rows.places().zip(rows.keys()) {
+            let (watermark, cause) = self.met(rows.side(), row);
+            let record = Record { row: row as u32, time: rows.side().event_time(row), watermark, cause };
+            let place = Place { hash: *hash, keys: &keys, row };
             match (&mut self.table, self.spec.assigner) {
                 (Table::Hopping(table), Assigner::Hopping { size, slide, offset }) => {
                     for start in hopping::starts(record.time, size, slide, offset) {
@@ -105,8 +105,7 @@ impl WindowState {
         match self.spec.assigner {
             Assigner::Session { .. } => rows.len() as u64,
             Assigner::Hopping { size, slide, offset } => {
-                let of = |time: &i64| hopping::windows_of(EventTime(*time), size, slide, offset);
-                rows.side.event_time.iter().map(of).sum()
+                rows.places().map(|row| hopping::windows_of(rows.side().event_time(row), size, slide, offset)).sum()
             }
         }
     }
@@ -174,13 +173,13 @@ impl WindowState {
 
     /// The watermark a record met, raised to the end that this node has already fired. A session that ended at e would have taken a record at e
     /// (touching merges); a window that ended at e would not.
-    fn met(&self, rows: &Rows, row: usize) -> (Option<EventTime>, WatermarkCause) {
-        let own = rows.side.watermark(row);
+    fn met(&self, side: &Side, row: usize) -> (Option<EventTime>, WatermarkCause) {
+        let own = side.watermark(row);
         let floor = match self.spec.assigner {
             Assigner::Hopping { .. } => self.fired_floor.map(|end| end.minus(Span(1))),
             Assigner::Session { .. } => self.fired_floor,
         };
-        if floor > own { (floor, WatermarkCause::Ended) } else { (own, rows.side.cause[row]) }
+        if floor > own { (floor, WatermarkCause::Ended) } else { (own, side.cause[row]) }
     }
 }
 
@@ -220,16 +219,16 @@ impl Place<'_> {
     }
 }
 
-/// The aggregated columns of a batch as whole numbers.
-struct Inputs {
+/// The aggregated columns of a batch.
+struct Inputs<'a> {
     functions: Vec<Function>,
     /// `None` for `count()`, which takes every record.
-    columns: Vec<Option<Vec<Option<i128>>>>,
+    columns: Vec<Option<WholeNumbers<'a>>>,
 }
 
-impl Inputs {
-    fn of(batch: &RecordBatch, spec: &Window, input: &Schema) -> Self {
-        let values = |column: usize| whole_numbers(batch.column(column), input.fields[column].ty);
+impl<'a> Inputs<'a> {
+    fn of(batch: &'a RecordBatch, spec: &Window, input: &Schema) -> Self {
+        let values = |column: usize| WholeNumbers::of(batch.column(column), input.fields[column].ty);
         Self {
             functions: spec.aggregates.iter().map(|a| a.function).collect(),
             columns: spec.aggregates.iter().map(|a| a.column.map(values)).collect(),
@@ -241,7 +240,7 @@ impl Inputs {
             match column {
                 None => acc.n += 1,
                 Some(values) => {
-                    if let Some(value) = values[row] {
+                    if let Some(value) = values.at(row) {
                         acc.add(*function, value);
                     }
                 }

@@ -41,7 +41,7 @@ struct Session {
 }
 
 impl SessionTable {
-    pub(super) fn add(&mut self, place: &Place<'_>, time: EventTime, gap: Span, inputs: &Inputs) {
+    pub(super) fn add(&mut self, place: &Place<'_>, time: EventTime, gap: Span, inputs: &Inputs<'_>) {
         let end = time.plus(gap);
         let of_key = self.keys.entry(place.hash).or_insert_with(|| {
             self.by_end.entry(end).or_default().push(place.hash);
@@ -154,7 +154,7 @@ impl KeySessions {
         &mut self,
         start: EventTime,
         end: EventTime,
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         starts: &mut BTreeMap<EventTime, u32>,
     ) -> &mut [Accumulator] {
         let first = self.sessions.partition_point(|s| s.end < start);

@@ -7,7 +7,6 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use proptest::prelude::*;
 
 use super::*;
-use crate::hash::hash_keys;
 use crate::plan::Aggregate;
 use crate::rows::{NO_WATERMARK, Side};
 use crate::schema::{Field, FieldType};
@@ -48,8 +47,7 @@ fn rows(events: &[Event]) -> Rows {
         side.watermark.push(watermark.unwrap_or(NO_WATERMARK));
         side.cause.push(WatermarkCause::Own);
     }
-    let keys = hash_keys(&columns, &[0]);
-    Rows { columns, side, keys }
+    Rows::new(columns, side).keyed_by(&[0])
 }
 
 /// (start, end, user, count)
@@ -143,9 +141,10 @@ fn what_comes_after_a_drain_is_late_up_to_the_last_end_and_open_after_it() {
 #[test]
 fn a_sum_that_overflows_goes_to_the_errors_with_its_place() {
     let mut state = window(tumbling(10));
-    let mut batch = rows(&[("a", 5, None), ("a", 6, None), ("b", 6, None)]);
+    let batch = rows(&[("a", 5, None), ("a", 6, None), ("b", 6, None)]);
     let cents: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, 1, 7]));
-    batch.columns = RecordBatch::try_new(input().arrow(), vec![batch.columns.column(0).clone(), cents]).unwrap();
+    let columns = RecordBatch::try_new(input().arrow(), vec![batch.columns().column(0).clone(), cents]).unwrap();
+    let batch = Rows::new(columns, batch.side().clone()).keyed_by(&[0]);
     state.assign(&batch);
     let fired = state.drain();
     let rows = state.rows(fired, "per_user").unwrap();

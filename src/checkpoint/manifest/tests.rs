@@ -15,6 +15,7 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
     let partition = |topic, status| PartitionRecord {
         name: name(topic),
         identity: "id".into(),
+        begin: 11,
         position: Position { offset: 17, resume: vec![1, 2] },
         time: PartitionTime::new(watermark, BTreeMap::from([(-2, from)])),
         status,

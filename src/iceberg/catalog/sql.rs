@@ -16,6 +16,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyPool, Connection, Row};
 
 use super::{Answer, Catalog, Loaded};
+use crate::iceberg::storage::why;
 use crate::sink::SinkError;
 
 /// Longest wait for the answer to one statement. A later answer no longer counts; the table says what happened.
@@ -215,7 +216,7 @@ impl Catalog for SqlCatalog {
         let metadata = TableMetadataBuilder::from_table_creation(creation).map_err(invalid)?;
         let metadata = metadata.build().map_err(invalid)?.metadata;
         let file = MetadataLocation::new_with_metadata(&location, &metadata);
-        metadata.write_to(&self.io, &file).await.map_err(|e| self.away(e))?;
+        metadata.write_to(&self.io, &file).await.map_err(|e| self.away(why(&e)))?;
         let add = sqlx::query(ADD_TABLE).bind(&self.name).bind(namespace).bind(name).bind(file.to_string());
         self.execute(add).await
     }
@@ -247,7 +248,7 @@ impl Catalog for SqlCatalog {
             // A name that follows no convention, as of a table that was registered.
             Err(_) => MetadataLocation::new_with_metadata(metadata.location(), &metadata),
         };
-        metadata.write_to(&self.io, &file).await.map_err(|e| self.away(e))?;
+        metadata.write_to(&self.io, &file).await.map_err(|e| self.away(why(&e)))?;
         let file = file.to_string();
         let [namespace, name] = key(table);
         let moved = sqlx::query(MOVE_TABLE).bind(&file).bind(&base.metadata_location);

@@ -41,6 +41,7 @@ fn partition(topic: &str, read_bytes: u64, max_seen: i64, status: Standing) -> P
     PartitionRecord {
         name: PartitionName { source: "events".into(), topic: topic.into(), partition: 0 },
         identity: String::new(),
+        begin: 0,
         position: Position { offset: 7, resume: StoredPrefix { bytes: read_bytes, digest: 0 }.encode() },
         time: PartitionTime::new(watermark, BTreeMap::new()),
         status,
@@ -70,7 +71,8 @@ impl World {
             outbox_bytes: 1 << 20,
             restored_from: None,
         };
-        let source = SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5_000), watermark: None };
+        let source =
+            SourceInfo { node: NodeId(0), name: "events".into(), bound: Span(5_000), watermark: None, bounded: true };
         let nodes = pipeline.plan.nodes.len();
         let beginning = Beginning {
             partitions: Partitions::new(table, vec![], vec![source]),
@@ -103,6 +105,15 @@ fn files_are_measured_in_bytes_and_an_ended_one_is_read_whole() {
 }
 
 #[test]
+fn a_read_from_the_middle_of_a_log_is_measured_from_where_it_began() {
+    let table = [60, 100].map(|begin| PartitionRecord { begin, ..partition("a", 0, 0, Standing::Live) });
+    let read_to = |position| PartitionStatus { position, end: Some(100), ..PartitionStatus::default() };
+    assert_eq!(progress(&table, &[read_to(60), read_to(100)]), Some(0.0));
+    assert_eq!(progress(&table, &[read_to(70), read_to(100)]), Some(0.25));
+    assert_eq!(progress(&table[1..], &[read_to(100)]), Some(1.0), "nothing to read");
+}
+
+#[test]
 fn the_lowest_live_partition_holds_every_node_behind_it() {
     let table = vec![
         partition("a", 1, 100_000, Standing::Live),
@@ -126,9 +137,24 @@ fn rows_wait_from_when_they_are_seen() {
         replay_from: BTreeMap::new(),
     };
     let mut world = World::with(vec![], VecDeque::from([epoch]));
-    world.status(1_000);
+    assert_eq!(world.status(1_000).outbox.bytes, 640, "rows from before the start fill the outbox too");
     assert!(world.board.away(OUT, "refused") && !world.board.away(OUT, "refused"), "said once");
     let sink = world.status(4_500).sinks.remove(0);
     assert_eq!((sink.waiting_rows, sink.waiting_bytes, sink.waiting_ms), (8, 640, Some(3_500)));
     assert_eq!(sink.away.as_deref(), Some("refused"));
+}
+
+#[test]
+fn a_source_in_trouble_is_named_until_every_worker_reads_again() {
+    let mut world = World::with(vec![], VecDeque::new());
+    let (source, why) = (NodeId(0), "b1: connection refused".to_owned());
+    let notices = |world: &mut World| world.status(0).notices.into_iter().map(|n| n.text).collect::<Vec<_>>();
+    world.board.trouble(WorkerId(0), source, Some(why.clone()));
+    world.board.trouble(WorkerId(1), source, Some(why));
+    let text = "events gets nothing to read: b1: connection refused. Reading goes on by itself once that has passed.";
+    assert_eq!(notices(&mut world), [text]);
+    world.board.trouble(WorkerId(0), source, None);
+    assert_eq!(notices(&mut world), [text]);
+    world.board.trouble(WorkerId(1), source, None);
+    assert_eq!(notices(&mut world), [""; 0]);
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 pub use rustix::process::Signal;
-use rustix::process::{Pid, kill_process_group};
+use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::Doing;
 use crate::guard::Guard;
@@ -95,6 +95,12 @@ impl Process {
         self.signal(Signal::STOP);
     }
 
+    /// Whether it stands still after a SIGSTOP, its own or ours.
+    pub fn is_paused(&self) -> bool {
+        let looking = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.child)), looking).is_ok_and(|status| status.is_some())
+    }
+
     pub fn resume(&mut self) {
         self.signal(Signal::CONT);
     }
@@ -152,7 +158,9 @@ mod tests {
         let mut process =
             shell("exec 2>/dev/null; trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done", &output);
         assert!(until(Duration::from_secs(10), || process.output_tail() == "up"));
+        assert!(!process.is_paused());
         process.pause();
+        assert!(until(Duration::from_secs(10), || process.is_paused()));
         process.signal(Signal::TERM);
         assert_eq!(process.exit_status().unwrap(), None);
         assert_eq!(process.stop().unwrap().code(), Some(7));
