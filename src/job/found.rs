@@ -61,15 +61,15 @@ pub fn edits(pipeline: &Pipeline, manifest: &Manifest, options: &Options) -> Vec
     edits
 }
 
-/// The first difference; one that a reset doesn't help against comes before all others.
+/// The first difference. One that a reset doesn't help against comes before all others, then the one that explains them.
 fn changed(node: &Node, now: &Fingerprint, before: &NodeRecord) -> Option<Edit> {
     let keys = now.parts.keys().chain(before.fingerprint.keys());
     let nothing = || "not set".to_owned();
     let (is, was) = (|key: &str| now.parts.get(key), |key: &str| before.fingerprint.get(key));
     let differs = |key: &&String| is(key) != was(key) && !is_new_nullable_column(key, was(key), is(key));
-    // What follows from another key unless it is given (a horizon's bucket, a tumbling window's slide) is told last.
-    let follows = |key: &&String| (*key != OF_ALL_STATE, ["bucket", "slide"].contains(&key.as_str()));
-    let key = keys.filter(differs).min_by_key(follows)?;
+    // Another type explains all else; what follows from another key unless it is given (a horizon's bucket, a tumbling window's slide) is told last.
+    let rank = |key: &&String| (*key != OF_ALL_STATE, *key != "type", ["bucket", "slide"].contains(&key.as_str()));
+    let key = keys.filter(differs).min_by_key(rank)?;
     Some(Edit::Changed {
         node: node.name.clone(),
         line: now.line,

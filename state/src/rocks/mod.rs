@@ -102,14 +102,8 @@ impl RocksBackend {
     }
 
     fn scan(&self, family: &Family, first: &[u8], end: Option<Vec<u8>>) -> Result<DBIterator<'_>, StateError> {
-        let mut read = ReadOptions::default();
-        // A scan passes by once; what it reads must not push out what lookups need.
-        read.fill_cache(false);
-        if let Some(end) = end {
-            read.set_iterate_upper_bound(end);
-        }
         let handle = self.handle(family)?;
-        Ok(self.db.iterator_cf_opt(handle, read, IteratorMode::From(first, Direction::Forward)))
+        Ok(self.db.iterator_cf_opt(handle, once(end), IteratorMode::From(first, Direction::Forward)))
     }
 }
 
@@ -133,12 +127,17 @@ impl Backend for RocksBackend {
             return Ok(Box::new(std::iter::empty()));
         }
         let end = range.end().0.checked_add(1).map(|end| end.to_be_bytes().to_vec());
-        let scan = self.scan(family, &range.start().0.to_be_bytes(), end)?;
-        Ok(Box::new(scan.map(move |entry| {
-            let (id, place) = entry.map_err(|e| self.failed("scanning", &e))?;
-            let id =
-                <[u8; 16]>::try_from(&*id).map_err(|_| StateError::damaged(&self.folder, "an id isn't 16 bytes"))?;
-            self.entry(KeyHash(u128::from_be_bytes(id)), &place)
+        // Raw, since a scan of millions of ids would make two small boxes for each.
+        let mut scan = self.db.raw_iterator_cf_opt(self.handle(family)?, once(end));
+        scan.seek(range.start().0.to_be_bytes());
+        Ok(Box::new(std::iter::from_fn(move || {
+            let Some((id, place)) = scan.item() else {
+                return scan.status().err().map(|e| Err(self.failed("scanning", &e)));
+            };
+            let id = <[u8; 16]>::try_from(id).map_err(|_| StateError::damaged(&self.folder, "an id isn't 16 bytes"));
+            let entry = id.and_then(|id| self.entry(KeyHash(u128::from_be_bytes(id)), place));
+            scan.next();
+            Some(entry)
         })))
     }
 
@@ -222,6 +221,16 @@ impl RocksBackend {
         };
         Ok(IdEntry { id, partition: u32::from_le_bytes(*partition), offset: i64::from_le_bytes(offset) })
     }
+}
+
+/// A scan passes by once; what it reads must not push out what lookups need.
+fn once(end: Option<Vec<u8>>) -> ReadOptions {
+    let mut read = ReadOptions::default();
+    read.fill_cache(false);
+    if let Some(end) = end {
+        read.set_iterate_upper_bound(end);
+    }
+    read
 }
 
 fn encode_place(entry: IdEntry) -> [u8; 12] {
