@@ -8,6 +8,7 @@ mod control;
 mod effects;
 mod found;
 mod look;
+mod retired;
 mod savepoints;
 mod sinks;
 mod start;
