@@ -56,6 +56,7 @@ pub async fn run(
         incarnation: started.incarnation,
         restored: started.restored.as_ref(),
         logs: &started.logs,
+        partitions: &started.beginning.partitions.table,
         names: names.clone(),
     };
     let workers = crew.start(&worker_reports).await?;

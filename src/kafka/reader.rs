@@ -50,6 +50,8 @@ struct Slot {
     next: i64,
     end: Option<i64>,
     paused: bool,
+    /// The last that was heard of it is that there is no more.
+    drained: bool,
     /// The brokers refuse to read on, and what librdkafka said of it: to be looked into.
     refused: Option<String>,
 }
@@ -140,8 +142,16 @@ impl Reader for KafkaReader {
         if self.slots.iter().any(|slot| slot.partition == partition) {
             return Err(SourceError::Setting(format!("{name}: assigned to this reader already")));
         }
-        let mut slot =
-            Slot { partition, name: name.clone(), queue: None, next: from.offset, end, paused: false, refused: None };
+        let mut slot = Slot {
+            partition,
+            name: name.clone(),
+            queue: None,
+            next: from.offset,
+            end,
+            paused: false,
+            drained: false,
+            refused: None,
+        };
         if !slot.ended() {
             slot.open(&self.consumer)?;
         }
@@ -171,6 +181,10 @@ impl Reader for KafkaReader {
     fn progress(&self, partition: PartitionIndex) -> Option<Progress> {
         let slot = self.slots.iter().find(|slot| slot.partition == partition)?;
         Some(Progress { position: Position { offset: slot.next, resume: Vec::new() }, ended: slot.ended() })
+    }
+
+    fn drained(&self, partition: PartitionIndex) -> bool {
+        self.slots.iter().any(|slot| slot.partition == partition && (slot.drained || slot.ended()))
     }
 
     fn trouble(&self) -> Option<String> {
@@ -228,6 +242,7 @@ impl Slot {
                 outcome = Err(self.record_error(message.offset(), "handed out a second time by librdkafka".to_owned()));
             } else {
                 self.next = message.offset() + 1;
+                self.drained = false;
                 records.push(RawRecord {
                     offset: message.offset(),
                     payload: message.payload(),
@@ -251,7 +266,10 @@ impl Slot {
     /// What librdkafka says of this partition.
     fn event(&mut self, code: RDKafkaErrorCode, text: String, offset: i64) -> Result<(), SourceError> {
         match code {
-            RDKafkaErrorCode::PartitionEOF => self.pass(offset),
+            RDKafkaErrorCode::PartitionEOF => {
+                self.drained = true;
+                self.pass(offset);
+            }
             RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => self.refused = Some(text),
             // These records would be passed over.
             RDKafkaErrorCode::BadMessage
