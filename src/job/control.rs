@@ -5,17 +5,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use super::board::Board;
-use super::effects::{Collector, FromPublisher, Hands, publish_all};
+use super::effects::{FromPublisher, Hands};
+use super::machines::Machines;
 use super::savepoints::Savepoints;
-use super::start::{StartError, Started};
+use super::start::Started;
 use super::watch::{Seen, Watch};
 use super::workers::Crew;
 use super::{Failure, Options, Request};
-use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Terms};
-use crate::checkpoint::publish::Publisher;
+use crate::checkpoint::coordinator::{Coordinator, Effect, Input};
 use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
-use crate::config::model::{Pipeline, SourceConnector};
+use crate::config::model::Pipeline;
 use crate::config::value::show_duration;
 use crate::runtime::part::FromWorker;
 use crate::source::names::PartitionNames;
@@ -60,30 +60,15 @@ pub async fn run(
         names: names.clone(),
     };
     let workers = crew.start(&worker_reports).await?;
-    let restored = started.restored.as_ref().map_or(vec![], |n| n.manifest.state.clone());
-    let same_workers = restored.len() == usize::from(pipeline.settings.workers);
-    let mut collector = Collector::new(&started, pipeline.settings.retain);
-    let publisher =
-        Publisher::new(started.dir.clone(), started.incarnation, if same_workers { &restored } else { &[] });
-
     let sinks = std::mem::take(&mut started.sinks);
-    let terms = terms(pipeline, &started);
-    let mut coordinator = Coordinator::new(terms.clone(), started.beginning, now(clock));
-    let mut first = coordinator.first_manifest(super::now_ms());
-    first.state = restored;
-    let name = started.dir.publish(&first).await.map_err(StartError::Dir)?;
-    let first_id = first.checkpoint;
-    collector.add(crate::checkpoint::collect::Retained { name, manifest: first });
-    let is_kafka =
-        |id: &floodmark_pipeline::ids::NodeId| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
-    let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
-    let publishing = tokio::spawn(publish_all(publisher, collector, kafka, to_publisher, published));
+    let Machines { terms, mut coordinator, publishing, first } = Machines::of(pipeline, &started, now(clock)).await?;
+    let publishing = tokio::spawn(publishing.all(to_publisher, published));
 
     let mut hands = Hands::new(workers, publications, names);
     hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
     let watch = Watch::start(pipeline, &started.logs);
     let mut board = Board::new(pipeline, &terms, &coordinator, now(clock));
-    board.published(first_id, now(clock));
+    board.published(first, now(clock));
     let mut effects = coordinator.begin();
     let savepoints = Savepoints::default();
     let mut running = Running {
@@ -261,32 +246,6 @@ fn stopped(reason: StopReason) -> Failure {
     match reason {
         StopReason::Fenced { .. } => Failure::Fenced(reason.to_string()),
         StopReason::Foreign { .. } | StopReason::Sink(_) => Failure::Failed(reason.to_string()),
-    }
-}
-
-fn terms(pipeline: &Pipeline, started: &Started) -> Terms {
-    let settings = &pipeline.settings;
-    let named = [
-        ("checkpoint.dir", settings.checkpoint_dir.to_string()),
-        ("checkpoint.interval_ms", settings.checkpoint_interval.as_millis().to_string()),
-        ("checkpoint.retain", settings.retain.to_string()),
-        ("state", format!("{:?}", settings.state).to_lowercase()),
-        ("memory_bytes", settings.memory_bytes.to_string()),
-        ("workers", settings.workers.to_string()),
-        ("max_parallelism", pipeline.plan.max_parallelism.to_string()),
-        ("batch_rows", settings.batch_rows.to_string()),
-        ("queue_batches", settings.queue_batches.to_string()),
-        ("outbox_bytes", settings.outbox_bytes.to_string()),
-    ];
-    Terms {
-        plan: std::sync::Arc::new(pipeline.plan.clone()),
-        fingerprints: pipeline.fingerprints.clone(),
-        settings: named.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-        incarnation: started.incarnation,
-        workers: settings.workers,
-        interval_ms: settings.checkpoint_interval.as_millis() as u64,
-        outbox_bytes: settings.outbox_bytes,
-        restored_from: started.restored.as_ref().map(|n| n.name.clone()),
     }
 }
 
