@@ -2,7 +2,10 @@
 mod harness;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
 
+use floodmark::checkpoint::manifest::{Manifest, Status};
 use harness::Job;
 use harness::dice::Dice;
 use harness::kills::{finish_through_kills, kill_within, timed};
@@ -151,4 +154,86 @@ fn a_run_that_waited_for_more_ends_when_the_file_says_so_now() {
     job.edit(&bounded.clicks());
     job.finish();
     assert_eq!(job.digests(), result(&log, &bounded));
+}
+
+/// A click of its own in `file`, at this second of the log.
+fn click(file: &str, n: i64, second: i64) -> String {
+    let (user, at) = (n % 97, 1_767_225_600_000 + second * 1_000);
+    let ids = format!(r#""event_id":"{file}-{n}","user_id":"u{user}","event_type":"view","product_id":"p""#);
+    format!("{{{ids},\"price_cents\":5,\"event_time_ms\":{at},\"source\":\"{file}\"}}\n")
+}
+
+fn append(job: &Job, file: &str, lines: &str) {
+    let path = job.path(&format!("data/events/{file}.ndjson"));
+    fs::File::options().create(true).append(true).open(path).unwrap().write_all(lines.as_bytes()).unwrap();
+}
+
+/// Two files over the same 28 hours: one with a record every second, one with a record every 100 s. Read in equal batches, the second runs ahead.
+fn uneven(dials: &Dials) -> Job {
+    let job = Job::new(&dials.clicks());
+    fs::create_dir(job.path("data/events")).unwrap();
+    for (file, records, seconds) in [("dense", 100_000, 1), ("sparse", 1_000, SPARSE_SECONDS)] {
+        append(&job, file, &(0..records).map(|n| click(file, n, n * seconds)).collect::<String>());
+    }
+    job
+}
+
+const SPARSE_SECONDS: i64 = 100;
+const BATCH_ROWS: i64 = 10;
+
+/// How far the sparse file was ahead of the dense one in event time, at every checkpoint that stands while both are read.
+fn leads(job: &Job) -> Vec<i64> {
+    let mut leads = vec![];
+    for file in fs::read_dir(job.path("data/checkpoints/manifests")).unwrap() {
+        let manifest = Manifest::decode(&fs::read(file.unwrap().path()).unwrap()).unwrap();
+        let of = |name: &str| manifest.partitions.iter().find(|p| p.name.topic.contains(name)).unwrap();
+        let seen = |name: &str| of(name).time.watermark.max_seen.map(|t| t.0);
+        if let (Some(dense), Some(sparse), Status::Live) = (seen("dense"), seen("sparse"), of("dense").status) {
+            leads.push((sparse - dense) / 1_000);
+        }
+    }
+    leads
+}
+
+#[test]
+fn partitions_stay_within_align_of_each_other_and_give_the_same_tables() {
+    let with_watermark = |watermark: &str| Dials {
+        pipeline: format!("workers = 2\nbatch_rows = {BATCH_ROWS}"),
+        checkpoint: r#"{ interval = "20ms", dir = "file:data/checkpoints", retain = 10000 }"#.into(),
+        watermark: watermark.into(),
+        ..Dials::default()
+    };
+    let apart = uneven(&with_watermark(r#"{ bound = "5s" }"#));
+    apart.finish();
+    let aligned = uneven(&with_watermark(r#"{ bound = "5s", align = "60s" }"#));
+    aligned.finish();
+    // As far as it may be ahead, and the batch that took it there.
+    let furthest = 60 + BATCH_ROWS * SPARSE_SECONDS;
+    let (apart_by, aligned_by) = (leads(&apart), leads(&aligned));
+    assert!(apart_by.iter().any(|lead| *lead > 5 * furthest), "{apart_by:?}");
+    assert!(!aligned_by.is_empty() && aligned_by.iter().all(|lead| *lead <= furthest), "{aligned_by:?}");
+    assert_eq!(aligned.digests(), apart.digests());
+}
+
+#[test]
+fn a_file_that_grows_no_more_is_left_behind_where_idle_is_set_and_read_again_when_it_does() {
+    let dials = Dials {
+        source: "type = \"file\"\npath = \"data/events\"\nend = \"never\"".into(),
+        watermark: r#"{ bound = "5s", idle = "300ms" }"#.into(),
+        ..Dials::default()
+    };
+    let job = Job::new(&dials.clicks());
+    fs::create_dir(job.path("data/events")).unwrap();
+    append(&job, "quiet", &click("quiet", 0, 0));
+    append(&job, "busy", &click("busy", 0, 0));
+    let (mut run, mut busy) = (job.start(), 1);
+    job.wait_while(&mut run, |job| {
+        append(job, "busy", &click("busy", busy, busy));
+        busy += 1;
+        // The quiet file alone would hold every window open.
+        job.rows("per_type") > 0
+    });
+    append(&job, "quiet", &(1..5).map(|n| click("quiet", n, n)).collect::<String>());
+    job.wait_while(&mut run, |job| job.records_seen() == busy as u64 + 5);
+    run.stop();
 }

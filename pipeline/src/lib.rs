@@ -9,6 +9,7 @@
 //!                             errors  duplicates late
 //! ```
 pub mod aggregate;
+pub mod align;
 pub mod bytes;
 pub mod dedup;
 pub mod digest;

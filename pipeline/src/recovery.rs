@@ -319,7 +319,7 @@ impl fmt::Display for Refusal {
             ),
             Self::RetiredUnreachable { sink, why, pending } => write!(
                 f,
-                "a sink has left the pipeline file with rows that wait for it\n  sink {sink}: {pending} epochs wait, and it can't be reached: {why}\n  choose: bring it back until they are committed\n          floodmark run --forget {sink}   give these rows up"
+                "a sink has left the pipeline file with rows that wait for it\n  sink {sink}: {pending} epochs wait, and it can't be reached: {why}\n  choose: bring it back, or put its section back until they are committed\n          floodmark run --forget {sink}   give these rows up"
             ),
             Self::NodeChanged { node, line, key, was, is, resettable } => {
                 let reset = match resettable {

@@ -97,7 +97,7 @@ pub enum JobError {
 }
 
 /// What a run begins with: from a manifest, or nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Beginning {
     pub partitions: Partitions,
     /// Counters to go on from, in the order of the plan.
@@ -467,3 +467,6 @@ fn commit_id(epoch: Epoch, sink: NodeId) -> i64 {
     bytes.extend(sink.0.to_le_bytes());
     (xxhash_rust::xxh3::xxh3_64(&bytes) >> 1) as i64
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,7 +39,7 @@ pub struct SourceInfo {
 type Floors = BTreeMap<String, Option<EventTime>>;
 
 /// The table, and the decisions that wait for the next barrier.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Partitions {
     pub table: Vec<PartitionRecord>,
     pub decisions: Vec<Decision>,

@@ -2,6 +2,7 @@
 //!
 //! `read` takes the sections apart, `graph` joins the nodes, `fingerprint` says what of them state depends on; `keys` is the table they all read by.
 //! Doesn't know: how anything runs. Keeps: whatever is refused is refused here, before anything starts, with file, line and column.
+pub mod definition;
 mod diagnostic;
 mod error_id;
 mod fingerprint;

@@ -18,6 +18,8 @@ pub struct Pipeline {
     pub sinks: BTreeMap<NodeId, SinkConfig>,
     /// What a manifest remembers of each node by name, to tell an edited file from the one that wrote it.
     pub fingerprints: BTreeMap<String, Fingerprint>,
+    /// Each sink as a manifest keeps it, to commit what waits for it when it has left the file.
+    pub definitions: BTreeMap<NodeId, String>,
 }
 
 #[derive(Clone, Debug)]

@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use floodmark_pipeline::ids::NodeId;
 use floodmark_pipeline::plan::Plan;
 use toml::de::{DeTable, DeValue};
 
+use super::definition;
 use super::diagnostic::{Diagnostic, nearest};
 use super::error_id::ErrorId;
 use super::fingerprint;
@@ -67,8 +69,9 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
     let nodes = graph::join(cx, &drafts, &unread)?;
     let plan = Plan { pipeline: id, max_parallelism, nodes };
     let line = |span: &Range<usize>| cx.text[..span.start].matches('\n').count() + 1;
-    let mut pipeline =
-        Pipeline { plan, settings, sources: BTreeMap::new(), sinks: BTreeMap::new(), fingerprints: BTreeMap::new() };
+    let (sources, sinks, fingerprints) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let definitions = definitions(document, &plan);
+    let mut pipeline = Pipeline { plan, settings, sources, sinks, fingerprints, definitions };
     let mut lines = BTreeMap::new();
     for draft in drafts {
         let node = pipeline.plan.find(&draft.name.value)?;
@@ -81,6 +84,16 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
     }
     pipeline.fingerprints = fingerprint::of(&pipeline, &lines);
     Some(pipeline)
+}
+
+/// The sections of the sinks, for manifests.
+fn definitions(document: &DeTable<'_>, plan: &Plan) -> BTreeMap<NodeId, String> {
+    let sections = document.get("sink").and_then(|s| s.get_ref().as_table());
+    let define = |(name, section): (At<&str>, At<&DeValue<'_>>)| {
+        let node = plan.find(name.value)?;
+        Some((node, definition::write(name.value, section.value.as_table()?, plan.input_schema(node)?)))
+    };
+    sections.map(in_file_order).unwrap_or_default().into_iter().filter_map(define).collect()
 }
 
 /// Answers the names of the nodes in what is refused.

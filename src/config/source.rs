@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostic, did_you_mean};
 use super::error_id::ErrorId;
 use super::kafka_properties;
 use super::keys::{EVENT_TIME, FILE_SOURCE, GENERATOR, KAFKA, WATERMARK};
-use super::model::{FileConfig, GeneratorConfig, JsonFormat, KafkaConfig, SourceConfig, SourceConnector};
+use super::model::{End, FileConfig, GeneratorConfig, JsonFormat, KafkaConfig, SourceConfig, SourceConnector};
 use super::position;
 use super::schema;
 use super::table::{At, Table};
@@ -64,6 +64,9 @@ pub fn read(table: &mut Table<'_>) -> SourceDraft {
         _ => &[],
     };
     position::check_topics(table, topics, &start, &end);
+    if end != End::Never {
+        refuse_what_needs_no_end(table);
+    }
     let word = |key: &str, word: &str| table.choice(key).is_some_and(|c| c.value == word);
     let (schema, origins) = columns.unzip();
     SourceDraft {
@@ -91,6 +94,24 @@ pub fn read(table: &mut Table<'_>) -> SourceDraft {
         bound_given: times.bound.is_some(),
         has_event_time: table.has("event_time"),
     }
+}
+
+/// A log that is read to fixed ends is looked at once, at the start.
+fn refuse_what_needs_no_end(table: &Table<'_>) {
+    if table.has("discovery_interval") {
+        table.no_effect(
+            "discovery_interval",
+            "this log is read to fixed ends: what it has is listed once, at the start",
+        );
+    }
+    let watermark = table.has("watermark").then(|| table.table("watermark", watermark_title(table), &WATERMARK));
+    if let Some(watermark) = watermark.flatten().filter(|w| w.has("idle")) {
+        watermark.no_effect("idle", "this log is read to fixed ends: a partition that has nothing more has ended");
+    }
+}
+
+fn watermark_title(table: &Table<'_>) -> String {
+    format!("[{}.watermark]", table.name.trim_matches(['[', ']']))
 }
 
 fn connector(table: &Table<'_>, kind: Option<LogKind>) -> SourceConnector {

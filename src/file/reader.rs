@@ -113,6 +113,11 @@ impl Reader for FileReader {
         let position = Position { offset: file.offset, resume: file.prefix.stored().encode() };
         Some(Progress { position, ended: file.ended })
     }
+
+    fn drained(&self, partition: PartitionIndex) -> bool {
+        let file = self.files.iter().find(|file| file.partition == partition);
+        file.is_some_and(|file| file.ended || file.drained_at.is_some())
+    }
 }
 
 impl AssignedFile {

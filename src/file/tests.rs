@@ -264,3 +264,18 @@ async fn a_line_longer_than_the_buffer_is_whole() {
     let mut reader = folder.reader(&[], End::Latest).await.unwrap();
     assert_eq!(texts(&drain(&mut *reader, 10)), [long.as_str(), "short"]);
 }
+
+#[tokio::test]
+async fn a_file_is_drained_when_all_that_it_has_is_read_until_it_grows() {
+    let folder = Folder::with(&[("a.ndjson", "1\n2\n3\n"), ("b.ndjson.gz", "4\n")]);
+    let mut reader = folder.reader(&[], End::Never).await.unwrap();
+    let drained = |reader: &dyn Reader| [0, 1].map(|p| reader.drained(PartitionIndex(p)));
+    assert_eq!(drained(&*reader), [false, false], "nothing is known yet");
+    poll(&mut *reader, 2).unwrap();
+    assert_eq!(drained(&*reader), [false, false]);
+    drain(&mut *reader, 2);
+    assert_eq!(drained(&*reader), [true, true]);
+    folder.append("a.ndjson", "5\n6\n");
+    assert_eq!(texts(&poll(&mut *reader, 1).unwrap()), ["5"]);
+    assert_eq!(drained(&*reader), [false, true]);
+}

@@ -29,6 +29,8 @@ struct Assigned {
     offset: i64,
     end: Option<i64>,
     paused: bool,
+    /// The last poll found none due.
+    drained: bool,
     since: Instant,
 }
 
@@ -69,6 +71,7 @@ impl Reader for GeneratorReader {
             offset: from.offset,
             end,
             paused: false,
+            drained: false,
             since: Instant::now(),
         });
         Ok(())
@@ -97,6 +100,9 @@ impl Reader for GeneratorReader {
                 workload.record(index, &mut records[made]);
                 made += 1;
             }
+            if !partition.paused && taken < max_records {
+                partition.drained = made == 0;
+            }
             if made == 0 {
                 continue;
             }
@@ -114,6 +120,10 @@ impl Reader for GeneratorReader {
             position: Position { offset: partition.offset, resume: vec![] },
             ended: partition.end.is_some_and(|end| partition.offset >= end),
         })
+    }
+
+    fn drained(&self, partition: PartitionIndex) -> bool {
+        self.partitions.iter().any(|p| p.index == partition && p.drained)
     }
 }
 

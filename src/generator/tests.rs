@@ -134,3 +134,12 @@ async fn of_one_identity_a_longer_log_begins_with_the_shorter_one() {
         assert!(short.iter().all(|(place, value)| long[place] == *value), "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_partition_is_drained_while_none_of_its_records_is_due() {
+    let log = log("clickstream", &[("events", "90"), ("partitions", "2"), ("rate", "0.001")]).unwrap();
+    let mut reader = reader(&log, &[], End::Latest).await;
+    assert!(!reader.drained(PartitionIndex(0)), "nothing is known yet");
+    drain(&mut *reader, 10);
+    assert!(reader.drained(PartitionIndex(0)) && reader.drained(PartitionIndex(1)));
+}

@@ -1,26 +1,21 @@
 //! The control side of a running job: feeds the coordinator with what happens, and carries out what it decides.
 use std::time::{Duration, Instant};
 
-use floodmark_pipeline::ids::WorkerId;
-use floodmark_state::Snapshot;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use super::board::Board;
-use super::effects::{Collector, FromPublisher, Hands, publish_all};
-use super::look::Named;
+use super::effects::{FromPublisher, Hands};
+use super::machines::Machines;
 use super::savepoints::Savepoints;
-use super::start::{StartError, Started};
+use super::start::Started;
 use super::watch::{Seen, Watch};
 use super::workers::Crew;
 use super::{Failure, Options, Request, work};
-use crate::checkpoint::collect::Retained;
-use crate::checkpoint::coordinator::{Coordinator, Effect, Input, Publication, Terms};
-use crate::checkpoint::dir::CheckpointDir;
-use crate::checkpoint::publish::{PublishError, Publisher};
+use crate::checkpoint::coordinator::{Coordinator, Effect, Input};
 use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
-use crate::config::model::{Pipeline, SourceConnector};
+use crate::config::model::Pipeline;
 use crate::config::value::show_duration;
 use crate::runtime::part::{FromWorker, ToWorker};
 use crate::source::names::PartitionNames;
@@ -62,33 +57,24 @@ pub async fn run(
         incarnation: started.incarnation,
         restored: started.restored.as_ref(),
         logs: &started.logs,
+        partitions: &started.beginning.partitions.table,
         names: names.clone(),
         reset: &started.reset,
     };
     let workers = crew.start(started.beginning.last_id.next(), &worker_reports).await?;
     steps::reached(Point::Restored);
-    let mut collector = Collector::new(&started, pipeline.settings.retain, work::base(pipeline));
-    let mut publisher = Publisher::new(started.dir.clone(), started.incarnation, &workers.kept);
-
     let sinks = std::mem::take(&mut started.sinks);
-    let terms = terms(pipeline, &started);
-    let mut coordinator = Coordinator::new(terms.clone(), started.beginning, now(clock));
-    let restored = started.restored.as_ref();
-    let first = publish_first(&mut coordinator, &mut publisher, &started.dir, restored, workers.snapshots).await?;
+    let machines = Machines::of(pipeline, &started, workers.restored, now(clock)).await?;
     steps::reached(Point::Owned);
-    let first_id = first.manifest.checkpoint;
-    collector.add(first);
-    let is_kafka =
-        |id: &floodmark_pipeline::ids::NodeId| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
-    let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
-    let publishing = tokio::spawn(publish_all(publisher, collector, kafka, to_publisher, published));
+    let Machines { terms, mut coordinator, publishing, first } = machines;
+    let publishing = tokio::spawn(publishing.all(to_publisher, published));
 
     let mut hands = Hands::new(workers.handles, publications, names);
-    hands.apply(Effect::AllWorkers(ToWorker::Release(first_id)));
+    hands.apply(Effect::AllWorkers(ToWorker::Release(first)));
     hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
     let watch = Watch::start(pipeline, &started.logs);
     let mut board = Board::new(pipeline, &terms, &coordinator, now(clock));
-    board.published(first_id, now(clock));
+    board.published(first, now(clock));
     let mut effects = coordinator.begin();
     let savepoints = Savepoints::default();
     let mut running = Running {
@@ -140,30 +126,6 @@ pub async fn run(
         },
         end => end,
     }
-}
-
-/// The restored cut as a manifest of our own. Its state files are those that were restored, or, where a node begins anew, those without what it
-/// remembered: else the next start would find the node's new definition over its old state.
-async fn publish_first(
-    coordinator: &mut Coordinator,
-    publisher: &mut Publisher,
-    dir: &CheckpointDir,
-    restored: Option<&Named>,
-    snapshots: Vec<(WorkerId, Snapshot)>,
-) -> Result<Retained, Failure> {
-    let mut manifest = coordinator.first_manifest(super::now_ms());
-    if snapshots.is_empty() {
-        manifest.state = restored.map_or(vec![], |named| named.manifest.state.clone());
-        let name = dir.publish(&manifest).await.map_err(StartError::Dir)?;
-        return Ok(Retained { name, manifest });
-    }
-    manifest.state_digest = snapshots.iter().fold(0, |sum: u128, (_, s)| sum.wrapping_add(s.digest.sum));
-    let publication =
-        Publication { manifest, segments: vec![], state: snapshots, oldest_waiting: None, savepoint: None };
-    let mut complain = |error: &PublishError| tracing::warn!("not durable yet, trying again: {error}");
-    let published = publisher.publish(publication, super::now_ms(), &mut complain).await;
-    let (manifest, name) = published.map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(Retained { name, manifest })
 }
 
 /// The job between two events.
@@ -300,32 +262,6 @@ fn stopped(reason: StopReason) -> Failure {
     match reason {
         StopReason::Fenced { .. } => Failure::Fenced(reason.to_string()),
         StopReason::Foreign { .. } | StopReason::Sink(_) => Failure::Failed(reason.to_string()),
-    }
-}
-
-fn terms(pipeline: &Pipeline, started: &Started) -> Terms {
-    let settings = &pipeline.settings;
-    let named = [
-        ("checkpoint.dir", settings.checkpoint_dir.to_string()),
-        ("checkpoint.interval_ms", settings.checkpoint_interval.as_millis().to_string()),
-        ("checkpoint.retain", settings.retain.to_string()),
-        ("state", format!("{:?}", settings.state).to_lowercase()),
-        ("memory_bytes", settings.memory_bytes.to_string()),
-        ("workers", settings.workers.to_string()),
-        ("max_parallelism", pipeline.plan.max_parallelism.to_string()),
-        ("batch_rows", settings.batch_rows.to_string()),
-        ("queue_batches", settings.queue_batches.to_string()),
-        ("outbox_bytes", settings.outbox_bytes.to_string()),
-    ];
-    Terms {
-        plan: std::sync::Arc::new(pipeline.plan.clone()),
-        fingerprints: pipeline.fingerprints.clone(),
-        settings: named.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-        incarnation: started.incarnation,
-        workers: settings.workers,
-        interval_ms: settings.checkpoint_interval.as_millis() as u64,
-        outbox_bytes: settings.outbox_bytes,
-        restored_from: started.restored.as_ref().map(|n| n.name.clone()),
     }
 }
 

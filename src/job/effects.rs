@@ -21,7 +21,7 @@ use crate::checkpoint::publish::Publisher;
 use crate::checkpoint::savepoint;
 use crate::commit::committer::{Committer, Tag};
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
-use crate::config::model::{Pipeline, SinkConnector};
+use crate::config::model::{Pipeline, SinkConfig, SinkConnector};
 use crate::runtime::part::WorkerError;
 use crate::source::check::check;
 use crate::source::names::PartitionNames;
@@ -71,15 +71,7 @@ impl Hands {
         reports: &UnboundedSender<FromCommitter>,
     ) {
         for (id, sink) in sinks {
-            let config = &pipeline.sinks[&id];
-            let mark_interval_ms = match &config.connector {
-                SinkConnector::Iceberg(iceberg) => iceberg.mark_interval.as_millis() as u64,
-                SinkConnector::File { .. } | SinkConnector::Stdout => u64::MAX,
-            };
-            let interval_ms = config.commit_interval.as_millis() as u64;
-            let book = books.get(&id).cloned().unwrap_or_default();
-            // What waits from before a restart is due at once.
-            let committer = Committer::new(book.base, book.epochs, interval_ms, mark_interval_ms);
+            let committer = committer(&pipeline.sinks[&id], books.get(&id).cloned().unwrap_or_default());
             let (inputs, receiver) = unbounded_channel();
             self.committers.insert(id, inputs);
             self.tasks.push(tokio::spawn(run_committer(id, sink, committer, clock, receiver, reports.clone())));
@@ -132,20 +124,49 @@ fn failure(error: &JobError) -> Failure {
     }
 }
 
+/// What waits from before a restart is due at once.
+pub fn committer(config: &SinkConfig, book: SinkBook) -> Committer {
+    let mark_interval_ms = match &config.connector {
+        SinkConnector::Iceberg(iceberg) => iceberg.mark_interval.as_millis() as u64,
+        SinkConnector::File { .. } | SinkConnector::Stdout => u64::MAX,
+    };
+    let interval_ms = config.commit_interval.as_millis() as u64;
+    Committer::new(book.base, book.epochs, interval_ms, mark_interval_ms)
+}
+
 /// Publishes one checkpoint after another, and removes what is no longer needed behind the newest.
-pub async fn publish_all(
-    mut publisher: Publisher,
-    mut collector: Collector,
-    kafka: Vec<Arc<dyn Log>>,
-    mut publications: UnboundedReceiver<Publication>,
-    reports: UnboundedSender<FromPublisher>,
-) {
-    while let Some(publication) = publications.recv().await {
+pub struct Publishing {
+    pub publisher: Publisher,
+    pub collector: Collector,
+    /// Logs that may be replaced by others of their name while running.
+    pub kafka: Vec<Arc<dyn Log>>,
+}
+
+impl Publishing {
+    pub async fn all(
+        mut self,
+        mut publications: UnboundedReceiver<Publication>,
+        reports: UnboundedSender<FromPublisher>,
+    ) {
+        while let Some(publication) = publications.recv().await {
+            // The job may be over; whoever isn't there to hear it knows.
+            if !self.one(publication, &mut |report| reports.send(report).is_ok()).await {
+                return;
+            }
+        }
+    }
+
+    /// Tells how it went, and returns whether there is any use in going on. `tell` answers whether anybody listens.
+    pub async fn one(
+        &mut self,
+        publication: Publication,
+        tell: &mut (dyn FnMut(FromPublisher) -> bool + Send),
+    ) -> bool {
+        let Self { publisher, collector, kafka } = self;
         let (id, oldest_waiting) = (publication.manifest.checkpoint, publication.oldest_waiting);
-        if let Err(other_log) = same_logs(&kafka, &publication.manifest).await {
-            // The job is over; whoever isn't there to hear it knows.
-            let _ = reports.send(FromPublisher::Failed(other_log.to_string()));
-            return;
+        if let Err(other_log) = same_logs(kafka, &publication.manifest).await {
+            tell(FromPublisher::Failed(other_log.to_string()));
+            return false;
         }
         let savepoint = publication.savepoint.clone();
         let mut complain = |error: &crate::checkpoint::publish::PublishError| {
@@ -162,19 +183,20 @@ pub async fn publish_all(
         // Asked before anything is removed: a newer start reads the manifests after its claim, so it stands on none that is expendable now.
         let newer = collector.newer_start().await;
         let report = if let Ok(Some(by)) = newer { FromPublisher::Fenced { by } } else { report };
-        if reports.send(report).is_err() {
-            return;
+        if !tell(report) {
+            return false;
         }
         if let Some(name) = savepoint {
             // Before anything is collected: what it copies must be there.
             let result = collector.save(&name, id).await;
-            let _ = reports.send(FromPublisher::Savepoint { id, result });
+            tell(FromPublisher::Savepoint { id, result });
         }
         match newer {
             Ok(None) => collector.collect(oldest_waiting).await,
-            Ok(Some(_)) => return,
+            Ok(Some(_)) => return false,
             Err(error) => tracing::warn!("old checkpoints not removed: {error}"),
         }
+        true
     }
 }
 

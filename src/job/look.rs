@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::Options;
 use super::found::{edits, recorded, summary};
+use super::retired::{self, Retired};
 use super::start::StartError;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, PartitionRecord, StateFileRecord, Status};
@@ -85,6 +86,7 @@ pub async fn observe(
     options: &Options,
     (dir, manifests): (&CheckpointDir, &Manifests),
     sinks: &mut [(NodeId, Box<dyn Sink>)],
+    retired: &mut [Retired],
     logs: &[SourceLog],
 ) -> Result<Observed, StartError> {
     let manifest = manifests.chosen.as_ref();
@@ -100,13 +102,11 @@ pub async fn observe(
         states.push(SinkState { name, found, recorded, in_file: true });
     }
     if let Some(named) = manifest {
-        let retired = named.manifest.sinks.iter().filter(|s| pipeline.plan.find(&s.name).is_none());
-        states.extend(retired.map(|record| SinkState {
-            name: record.name.clone(),
-            found: FoundMark::Unreachable("its section is no longer in the pipeline file".into()),
-            recorded: Some(recorded(record, &named.manifest)),
-            in_file: false,
-        }));
+        for record in retired::records(&pipeline.plan, &named.manifest) {
+            let found = retired::look_at(record, retired, options.wait).await?;
+            let recorded = Some(recorded(record, &named.manifest));
+            states.push(SinkState { name: record.name.clone(), found, recorded, in_file: false });
+        }
     }
     Ok(Observed {
         pipeline: pipeline.plan.pipeline.clone(),
@@ -124,7 +124,7 @@ pub async fn observe(
     })
 }
 
-async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
+pub async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
     match sink.look().await {
         Ok(Found::Absent) => Ok(FoundMark::Absent),
         Ok(Found::Here(mark)) => Ok(FoundMark::Here(Box::new(mark))),

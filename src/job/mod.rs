@@ -8,6 +8,8 @@ mod control;
 mod effects;
 mod found;
 mod look;
+mod machines;
+mod retired;
 mod savepoints;
 mod sinks;
 mod start;
@@ -131,3 +133,6 @@ pub fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

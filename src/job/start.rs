@@ -1,5 +1,6 @@
 //! The order of a start, up to the moment before the first record is read.
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId};
@@ -10,6 +11,8 @@ use floodmark_state::{StateDigest, StateError};
 
 use super::found::{Refused, is_keyed};
 use super::look::{Manifests, Named, SourceLog, manifests, observe};
+use super::retired::{self, Retired};
+use super::sinks::OpenSink;
 use super::{Failure, Options, sinks};
 use crate::checkpoint::coordinator::{Beginning, SinkBook};
 use crate::checkpoint::cut::NodesAtCut;
@@ -18,9 +21,9 @@ use crate::checkpoint::manifest::{Manifest, Status};
 use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
 use crate::config::model::{End, Pipeline};
 use crate::runtime::counters::NodeCounters;
-use crate::sink::{Opened, PendingEpoch, Sink, SinkError};
+use crate::sink::{Opened, PendingEpoch, SinkError};
 use crate::source::connect::log_for;
-use crate::source::{PartitionInfo, Position, SourceError};
+use crate::source::{Log, PartitionInfo, Position, SourceError};
 use crate::steps::{self, Point};
 use crate::store;
 
@@ -71,7 +74,7 @@ fn needs_a_choice(error: &StateError) -> bool {
 pub struct Started {
     pub dir: CheckpointDir,
     pub incarnation: Incarnation,
-    pub sinks: Vec<(NodeId, Box<dyn Sink>)>,
+    pub sinks: Vec<OpenSink>,
     pub logs: Vec<SourceLog>,
     pub beginning: Beginning,
     /// Nodes that begin anew, without what they remember.
@@ -82,29 +85,53 @@ pub struct Started {
     pub known: Vec<Named>,
 }
 
+/// What a start stands on: opened, and not asked anything yet.
+pub struct World {
+    pub dir: CheckpointDir,
+    pub sinks: Vec<OpenSink>,
+    pub logs: Vec<(NodeId, Arc<dyn Log>)>,
+}
+
+impl World {
+    pub fn of(pipeline: &Pipeline) -> Result<Self, StartError> {
+        let settings = &pipeline.settings;
+        let store = store::open(&settings.checkpoint_dir, &settings.s3)?;
+        let dir = CheckpointDir::at(store, &settings.checkpoint_dir);
+        let sinks = sinks::all(pipeline, &dir)?;
+        let mut logs = vec![];
+        for (node, config) in &pipeline.sources {
+            let name = pipeline.plan.node(*node).name.as_str();
+            let log = log_for(&pipeline.plan.pipeline, name, config);
+            logs.push((*node, log.map_err(|error| StartError::Source { node: name.to_owned(), error })?));
+        }
+        Ok(Self { dir, sinks, logs })
+    }
+}
+
 pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
-    not_in_force(pipeline);
     can_be_reset(pipeline, options)?;
-    let settings = &pipeline.settings;
-    let store = store::open(&settings.checkpoint_dir, &settings.s3).map_err(StartError::Store)?;
-    let dir = CheckpointDir::at(store, &settings.checkpoint_dir);
-    let mut sinks = sinks::all(pipeline, &dir).map_err(StartError::Sink)?;
-    let logs = open_logs(pipeline, options).await?;
+    start_in(World::of(pipeline)?, pipeline, options).await
+}
+
+pub async fn start_in(world: World, pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
+    let World { dir, mut sinks, logs } = world;
+    let logs = look_at_logs(pipeline, options, logs).await?;
 
     // First look: a refusal ends here and has changed nothing.
     let found = manifests(&dir, options).await?;
-    let observed =
-        patiently(options, async || observe(pipeline, options, (&dir, &found), &mut sinks, &logs).await).await?;
+    let mut retired = retired::of(pipeline, options, &found, &dir);
+    let look = async || observe(pipeline, options, (&dir, &found), &mut sinks, &mut retired, &logs).await;
+    let observed = patiently(options, look).await?;
     refuse(plan(&observed))?;
     steps::reached(Point::Looked);
 
     dir.probe(token()).await.map_err(StartError::Dir)?;
-    let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks).await?;
+    let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks, &mut retired).await?;
 
     // Second look, under the fence: what an older process did in between is in here, and it can do no more.
     let found = manifests(&dir, options).await?;
-    let observed =
-        patiently(options, async || observe(pipeline, options, (&dir, &found), &mut sinks, &logs).await).await?;
+    let look = async || observe(pipeline, options, (&dir, &found), &mut sinks, &mut retired, &logs).await;
+    let observed = patiently(options, look).await?;
     let decided = refuse(plan(&observed))?;
     steps::reached(Point::Planned);
     say(&decided, &found);
@@ -113,6 +140,7 @@ pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Fa
         let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
         tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
     }
+    retired::commit(&mut retired, options, &decided, &found).await?;
     let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
     let reset = reset(pipeline, &decided);
     let Manifests { chosen, older, .. } = found;
@@ -127,17 +155,7 @@ fn reset(pipeline: &Pipeline, decided: &Plan) -> Vec<NodeId> {
     }
 }
 
-/// What this version understands and doesn't do yet is never taken in silence.
-fn not_in_force(pipeline: &Pipeline) {
-    for (node, _) in pipeline.sources.iter().filter(|(_, config)| config.align_ms.is_some()) {
-        let source = &pipeline.plan.node(*node).name;
-        tracing::warn!(
-            source,
-            "`align` is not in force in this version: partitions are read without waiting for each other"
-        );
-    }
-}
-
+/// What can't be done is never taken in silence.
 fn can_be_reset(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
     let plan = &pipeline.plan;
     for name in &options.reset {
@@ -197,27 +215,30 @@ fn say_new(pipeline: &Pipeline, decided: &Plan, found: &Manifests) {
     }
 }
 
-async fn open_logs(pipeline: &Pipeline, options: &Options) -> Result<Vec<SourceLog>, StartError> {
-    let mut logs = vec![];
-    for (node, config) in &pipeline.sources {
-        let name = pipeline.plan.node(*node).name.as_str();
+async fn look_at_logs(
+    pipeline: &Pipeline,
+    options: &Options,
+    logs: Vec<(NodeId, Arc<dyn Log>)>,
+) -> Result<Vec<SourceLog>, StartError> {
+    let mut seen = vec![];
+    for (node, log) in logs {
+        let name = pipeline.plan.node(node).name.as_str();
         let failed = |error| StartError::Source { node: name.to_owned(), error };
-        let log = log_for(&pipeline.plan.pipeline, name, config).map_err(failed)?;
         let asked = async || log.partitions().await.map_err(failed);
         let partitions = patiently(options, asked).await?;
-        if partitions.is_empty() && config.end != End::Never {
+        if partitions.is_empty() && pipeline.sources[&node].end != End::Never {
             tracing::warn!(
                 source = name,
                 "there is nothing to read: no file is there yet, and the source ends with what is"
             );
         }
-        logs.push(SourceLog { node: *node, log, partitions });
+        seen.push(SourceLog { node, log, partitions });
     }
-    Ok(logs)
+    Ok(seen)
 }
 
 /// Tries until it holds, with `--wait`; without it what is away is an error.
-async fn patiently<T>(
+pub async fn patiently<T>(
     options: &Options,
     mut attempt: impl AsyncFnMut() -> Result<T, StartError>,
 ) -> Result<T, StartError> {
@@ -251,7 +272,8 @@ async fn claim_and_fence(
     dir: &CheckpointDir,
     found: &Manifests,
     observed: &Observed,
-    sinks: &mut [(NodeId, Box<dyn Sink>)],
+    sinks: &mut [OpenSink],
+    retired: &mut [Retired],
 ) -> Result<Incarnation, Failure> {
     let mut above = newest_number(found, observed);
     'claim: loop {
@@ -261,7 +283,8 @@ async fn claim_and_fence(
             continue;
         }
         steps::reached(Point::Claimed);
-        for (_, sink) in sinks.iter_mut() {
+        let in_file = sinks.iter_mut().map(|(_, sink)| sink);
+        for sink in in_file.chain(retired.iter_mut().filter_map(Retired::sink)) {
             let opened = patiently(options, async || Ok(sink.open(ours).await?)).await?;
             match opened {
                 Opened::Here(_) => {}
@@ -385,7 +408,8 @@ fn book(pipeline: &Pipeline, id: NodeId, planned: &[SinkPlan], manifest: Option<
     let record = manifest.and_then(|m| m.sinks.iter().find(|s| s.name == *name));
     let holds = plan.map_or(0, |p| p.holds);
     let epochs: VecDeque<_> = record.into_iter().flat_map(|r| r.epochs.iter().skip(holds).cloned()).collect();
-    SinkBook { base: plan.and_then(|p| p.base), epochs, definition: String::new() }
+    let definition = pipeline.definitions.get(&id).cloned().unwrap_or_default();
+    SinkBook { base: plan.and_then(|p| p.base), epochs, definition }
 }
 
 /// Counters go on where all nodes do; where one is new or begins anew, all begin at 0, so that their sums still close.

@@ -1,7 +1,7 @@
 //! Watches the logs of unbounded sources while running: partitions that are new, quiet, or have something to read again.
 //!
 //! A partition is quiet only if its position is the log's end as the broker reports it, for as long as the pipeline file asks; never because a broker
-//! is away (then there is no report) or because we are busy (then the position is not the end).
+//! is away (then there is no report), because we are busy, or because it waits for others to catch up (then the position is not the end).
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::checkpoint::coordinator::Input;
 use crate::checkpoint::manifest::{PartitionRecord, Status};
 use crate::checkpoint::partitions::{Found, Partitions};
 use crate::config::model::{End, Pipeline, SourceConnector};
+use crate::file::bytes_read;
 use crate::source::check::check;
 use crate::source::{Log, PartitionInfo};
 
@@ -29,10 +30,19 @@ pub struct Seen {
     partitions: Result<Vec<PartitionInfo>, String>,
 }
 
+/// What a log's ends are, and whether it can be another under the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogKind {
+    Kafka,
+    /// Ends are sizes; content is checked by the reader.
+    File,
+    Generator,
+}
+
 struct Watched {
     name: String,
     idle_ms: Option<u64>,
-    is_kafka: bool,
+    kind: LogKind,
     discovery_ms: u64,
     /// When new partitions may join next.
     discovery_at_ms: u64,
@@ -62,10 +72,14 @@ impl Watch {
             tasks.push(tokio::spawn(ask(log.node, log.log.clone(), every, sender.clone())));
             let name = pipeline.plan.node(log.node).name.clone();
             let idle_ms = config.idle.map(|d| d.as_millis() as u64);
-            let is_kafka = matches!(config.connector, SourceConnector::Kafka(_));
+            let kind = match config.connector {
+                SourceConnector::Kafka(_) => LogKind::Kafka,
+                SourceConnector::File(_) => LogKind::File,
+                SourceConnector::Generator(_) => LogKind::Generator,
+            };
             // Reports come a little early or late.
             let discovery_ms = (config.discovery_interval - every / 2).as_millis() as u64;
-            watched.insert(log.node, Watched { name, idle_ms, is_kafka, discovery_ms, discovery_at_ms: 0 });
+            watched.insert(log.node, Watched { name, idle_ms, kind, discovery_ms, discovery_at_ms: 0 });
         }
         Self { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, tasks }
     }
@@ -103,10 +117,11 @@ impl Watch {
             match table.index_of(&info.name).and_then(|at| Some((at, table.record_of(at)?))) {
                 None => new.push(found(info)),
                 Some((at, record)) => {
-                    if watched.is_kafka {
+                    if watched.kind == LogKind::Kafka {
                         check(record.position.offset, &record.identity, &info).map_err(|e| e.to_string())?;
                     }
-                    inputs.extend(movement(at, record, &info, watched.idle_ms, &mut self.quiet_since, now_ms));
+                    let at_end = watched.kind.reached(record).is_some_and(|position| position >= info.end);
+                    inputs.extend(movement(at, record.status, at_end, watched.idle_ms, &mut self.quiet_since, now_ms));
                 }
             }
         }
@@ -129,17 +144,26 @@ fn found(info: PartitionInfo) -> Found {
     Found { name: info.name, identity: info.identity, position, end: None }
 }
 
+impl LogKind {
+    /// How far a partition has been read, in the unit of its log's end; `None` where that can't be told.
+    fn reached(self, record: &PartitionRecord) -> Option<i64> {
+        match self {
+            Self::File => bytes_read(&record.name, &record.position),
+            Self::Kafka | Self::Generator => Some(record.position.offset),
+        }
+    }
+}
+
 /// Whether a known partition has gone quiet or come back.
 fn movement(
     at: PartitionIndex,
-    record: &PartitionRecord,
-    info: &PartitionInfo,
+    status: Status,
+    at_end: bool,
     idle_ms: Option<u64>,
     quiet_since: &mut BTreeMap<PartitionIndex, u64>,
     now_ms: u64,
 ) -> Option<Input> {
-    let at_end = record.position.offset >= info.end;
-    match record.status {
+    match status {
         Status::Live if at_end => {
             let since = *quiet_since.entry(at).or_insert(now_ms);
             (now_ms - since >= idle_ms?).then_some(Input::Quiet(at))
@@ -165,3 +189,6 @@ async fn ask(node: NodeId, log: Arc<dyn Log>, every: Duration, reports: tokio::s
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

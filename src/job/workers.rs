@@ -3,9 +3,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use floodmark_pipeline::align::Standing;
 use floodmark_pipeline::hash::key_groups_of;
-use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, WorkerId};
+use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, PartitionIndex, WorkerId};
 use floodmark_pipeline::plan::NodeKind;
+use floodmark_pipeline::time::Span;
 use floodmark_state::{BackendKind, KeyedState, OldFile, OldStore, Snapshot, StateSettings};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -15,8 +17,9 @@ use super::start::StartError;
 use super::work;
 use crate::checkpoint::cut::slice_width;
 use crate::checkpoint::dir::CheckpointDir;
-use crate::checkpoint::manifest::{NodeRecord, StateFileRecord};
+use crate::checkpoint::manifest::{NodeRecord, PartitionRecord, StateFileRecord, Status};
 use crate::config::model::{Location, Pipeline, StateBackend};
+use crate::runtime::alignment::{Alignment, Alignments};
 use crate::runtime::element::TaskInfo;
 use crate::runtime::exchange::{Bell, Exchanges};
 use crate::runtime::operator::OperatorTask;
@@ -53,9 +56,19 @@ impl Drop for WorkerHandle {
     }
 }
 
-/// All workers, and what became of the state that they were restored from.
+/// All workers at work, and what became of the state that they were restored from.
 pub struct Started {
     pub handles: Vec<WorkerHandle>,
+    pub restored: RestoredState,
+}
+
+/// The workers, each with the bell that wakes it, and what became of the state that they were restored from.
+pub struct Built {
+    pub workers: Vec<(Worker, Arc<Bell>)>,
+    pub restored: RestoredState,
+}
+
+pub struct RestoredState {
     /// State files of the restored checkpoint that each worker goes on with.
     pub kept: Vec<Vec<StateFileRecord>>,
     /// State as it is without what was reset; none if nothing was.
@@ -69,6 +82,8 @@ pub struct Crew<'a> {
     pub incarnation: Incarnation,
     pub restored: Option<&'a Named>,
     pub logs: &'a [SourceLog],
+    /// Partitions that will be read from the first moment on.
+    pub partitions: &'a [PartitionRecord],
     pub names: PartitionNames,
     /// Nodes that begin anew.
     pub reset: &'a [NodeId],
@@ -81,6 +96,19 @@ impl Crew<'_> {
         first: CheckpointId,
         reports: &UnboundedSender<FromWorker>,
     ) -> Result<Started, StartError> {
+        let Built { workers, restored } = self.build(first).await?;
+        let mut handles = vec![];
+        for (worker, bell) in workers {
+            let (commands, receiver) = channel();
+            let thread = thread::start(worker, bell.clone(), receiver, reports.clone());
+            let thread = Some(thread.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
+            handles.push(WorkerHandle { commands, bell, thread });
+        }
+        Ok(Started { handles, restored })
+    }
+
+    /// All workers, on no thread yet.
+    pub async fn build(&self, first: CheckpointId) -> Result<Built, StartError> {
         let settings = &self.pipeline.settings;
         let topology = Arc::new(Topology::of(Arc::new(self.pipeline.plan.clone())));
         let exchanges = Arc::new(Exchanges::new(topology.edges.len(), settings.workers, settings.queue_batches));
@@ -88,32 +116,46 @@ impl Crew<'_> {
             Some(named) => self.bring(&named.manifest.state).await?,
             None => vec![],
         };
-        let (mut handles, mut old_stores, mut snapshots) = (vec![], vec![], vec![]);
+        let alignments = self.alignments();
+        let max_parallelism = self.pipeline.plan.max_parallelism;
+        let (mut workers, mut old_stores, mut snapshots) = (vec![], vec![], vec![]);
         for worker in (0..settings.workers).map(WorkerId) {
-            let bell = exchanges.bell(worker);
             let mut store = self.store(worker, &old)?;
             old_stores.push(store.old_store());
             if !self.reset.is_empty() {
                 self.reset.iter().try_for_each(|node| store.reset(*node))?;
                 snapshots.push((worker, store.snapshot(first)?));
             }
-            let built = self.build(worker, topology.clone(), exchanges.clone(), store)?;
-            let (commands, receiver) = channel();
-            let thread = thread::start(built, bell.clone(), receiver, reports.clone());
-            let thread = Some(thread.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
-            handles.push(WorkerHandle { commands, bell, thread });
+            let duties = self.duties(worker, &topology, &alignments, store)?;
+            let info = TaskInfo { worker, workers: settings.workers, max_parallelism };
+            let built = Worker::new(info, topology.clone(), exchanges.clone(), duties);
+            workers.push((built, exchanges.bell(worker)));
         }
-        let restored = self.restored.map_or(&[][..], |named| named.manifest.state.as_slice());
-        Ok(Started { handles, kept: kept(&old_stores, restored), snapshots })
+        let files = self.restored.map_or(&[][..], |named| named.manifest.state.as_slice());
+        Ok(Built { workers, restored: RestoredState { kept: kept(&old_stores, files), snapshots } })
     }
 
-    fn build(
+    /// Everybody is waited for before anybody reads, whoever of the workers is first.
+    fn alignments(&self) -> Alignments {
+        let asked = self.pipeline.sources.iter().filter_map(|(node, config)| Some((*node, config.align_ms?)));
+        let alignments: Alignments = asked.map(|(node, ms)| (node, Arc::new(Alignment::new(Span(ms))))).collect();
+        for (partition, record) in (0..).map(PartitionIndex).zip(self.partitions) {
+            let alignment = self.pipeline.plan.find(&record.name.source).and_then(|node| alignments.get(&node));
+            if let (Some(alignment), Status::Live) = (alignment, record.status) {
+                let standing = Standing { watermark: record.time.watermark.before_next(), has_more: true };
+                alignment.meet(std::iter::once((partition, standing)));
+            }
+        }
+        alignments
+    }
+
+    fn duties(
         &self,
         worker: WorkerId,
-        topology: Arc<Topology>,
-        exchanges: Arc<Exchanges>,
+        topology: &Topology,
+        alignments: &Alignments,
         mut store: KeyedState,
-    ) -> Result<Worker, StartError> {
+    ) -> Result<Duties, StartError> {
         let (settings, plan) = (&self.pipeline.settings, &self.pipeline.plan);
         let mut operators = vec![];
         for node in topology.operators() {
@@ -124,13 +166,11 @@ impl Crew<'_> {
             task.restore(watermark, floor, &mut store).map_err(|e| StartError::Worker(e.to_string()))?;
             operators.push(task);
         }
-        let info = TaskInfo { worker, workers: settings.workers, max_parallelism: plan.max_parallelism };
-        let (sources, names, batch_rows) = (self.sources()?, self.names.clone(), settings.batch_rows);
-        let duties = Duties { sources, operators, store, names, batch_rows };
-        Ok(Worker::new(info, topology, exchanges, duties))
+        let (sources, names, batch_rows) = (self.sources(alignments)?, self.names.clone(), settings.batch_rows);
+        Ok(Duties { sources, operators, store, names, batch_rows })
     }
 
-    fn sources(&self) -> Result<Vec<SourceTask>, StartError> {
+    fn sources(&self, alignments: &Alignments) -> Result<Vec<SourceTask>, StartError> {
         let plan = &self.pipeline.plan;
         let mut tasks = vec![];
         for log in self.logs {
@@ -138,7 +178,8 @@ impl Crew<'_> {
             let failed = |error| StartError::Source { node: plan.node(log.node).name.clone(), error };
             let reader = log.log.reader().map_err(failed)?;
             let decoder = decoder_for(&self.pipeline.sources[&log.node], &self.names).map_err(failed)?;
-            tasks.push(SourceTask::new(log.node, spec.clone(), reader, decoder, slice_width(plan)));
+            let task = SourceTask::new(log.node, spec.clone(), reader, decoder, slice_width(plan));
+            tasks.push(task.aligned(alignments.get(&log.node).cloned()));
         }
         Ok(tasks)
     }

@@ -50,6 +50,8 @@ struct Slot {
     next: i64,
     end: Option<i64>,
     paused: bool,
+    /// The last that was heard of it is that there is no more.
+    drained: bool,
     /// The brokers refuse to read on, and what librdkafka said of it: to be looked into.
     refused: Option<String>,
 }
@@ -139,8 +141,16 @@ impl Reader for KafkaReader {
     ) -> Result<(), SourceError> {
         let known = self.slots.iter().position(|slot| slot.partition == partition);
         let before = known.map(|place| self.slots.remove(place));
-        let mut slot =
-            Slot { partition, name: name.clone(), queue: None, next: from.offset, end, paused: false, refused: None };
+        let mut slot = Slot {
+            partition,
+            name: name.clone(),
+            queue: None,
+            next: from.offset,
+            end,
+            paused: false,
+            drained: false,
+            refused: None,
+        };
         match before {
             // One that comes back where it was left: what has been fetched of it is still in its queue.
             Some(before) if before.next == from.offset && before.refused.is_none() => slot.queue = before.queue,
@@ -181,6 +191,10 @@ impl Reader for KafkaReader {
     fn progress(&self, partition: PartitionIndex) -> Option<Progress> {
         let slot = self.slots.iter().find(|slot| slot.partition == partition)?;
         Some(Progress { position: Position { offset: slot.next, resume: Vec::new() }, ended: slot.ended() })
+    }
+
+    fn drained(&self, partition: PartitionIndex) -> bool {
+        self.slots.iter().any(|slot| slot.partition == partition && (slot.drained || slot.ended()))
     }
 
     fn trouble(&self) -> Option<String> {
@@ -243,6 +257,7 @@ impl Slot {
                 outcome = Err(self.record_error(message.offset(), "handed out a second time by librdkafka".to_owned()));
             } else {
                 self.next = message.offset() + 1;
+                self.drained = false;
                 records.push(RawRecord {
                     offset: message.offset(),
                     payload: message.payload(),
@@ -266,7 +281,10 @@ impl Slot {
     /// What librdkafka says of this partition.
     fn event(&mut self, code: RDKafkaErrorCode, text: String, offset: i64) -> Result<(), SourceError> {
         match code {
-            RDKafkaErrorCode::PartitionEOF => self.pass(offset),
+            RDKafkaErrorCode::PartitionEOF => {
+                self.drained = true;
+                self.pass(offset);
+            }
             RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => self.refused = Some(text),
             // These records would be passed over.
             RDKafkaErrorCode::BadMessage

@@ -302,3 +302,17 @@ fn a_property_that_librdkafka_refuses_is_named_without_its_value() {
     world.config.properties = BTreeMap::from([("no.such".into(), Secret("hunter2".into()))]);
     assert_eq!(world.log_error(), "properties: `no.such` is no setting of librdkafka");
 }
+
+#[test]
+fn a_partition_is_drained_when_the_broker_has_no_more() {
+    let world = world(2);
+    world.produce(0, 0..5);
+    let mut reader = world.log().reader().unwrap();
+    for partition in 0..2 {
+        reader.assign(PartitionIndex(partition as u32), &name(partition), &at(0), None).unwrap();
+    }
+    assert!(!reader.drained(PartitionIndex(0)) && !reader.drained(PartitionIndex(1)), "nothing is known yet");
+    let both = |reader: &dyn Reader| reader.drained(PartitionIndex(0)) && reader.drained(PartitionIndex(1));
+    let seen = read_until(reader.as_mut(), 64, |_, reader| both(reader)).unwrap();
+    assert_eq!(seen.len(), 5, "all of it was handed out before");
+}

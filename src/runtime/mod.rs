@@ -5,6 +5,7 @@
 //!                        barrier N goes the same way, behind the rows it follows
 //! ```
 //! A worker is a state machine that is stepped; [`thread`] turns the crank. Doesn't know: catalogs, manifests, the network.
+pub mod alignment;
 pub mod counters;
 pub mod element;
 pub mod exchange;

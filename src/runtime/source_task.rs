@@ -1,17 +1,20 @@
 //! A source on one worker: reads its partitions, decodes, stamps each record with its watermark.
 //!
-//! Doesn't know: operators, queues. Keeps: read = decoded + errors; a partition that has left the minimum is not read.
+//! Doesn't know: operators, queues. Keeps: read = decoded + errors; a partition that has left the minimum is not read, nor one that is too far ahead.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::ArrowError;
+use floodmark_pipeline::align::{Reach, Standing};
 use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
 use floodmark_pipeline::plan::{EventTimeFrom, OnError, Source};
 use floodmark_pipeline::rows::{NO_WATERMARK, Rows, Side, WatermarkCause, take_batch};
 use floodmark_pipeline::stamp::{FromTheFuture, PartitionTime, Record, SliceWidth};
 use floodmark_pipeline::time::EventTime;
 
+use super::alignment::Alignment;
 use super::counters::NodeCounters;
 use super::element::{PartitionAtCut, Watermark};
 use super::part::{Admission, Leaving, PartitionPart};
@@ -25,6 +28,7 @@ pub struct SourceTask {
     stamping: Stamping,
     /// As it was last told.
     trouble: Option<String>,
+    alignment: Option<Arc<Alignment>>,
     pub counters: NodeCounters,
 }
 
@@ -34,6 +38,14 @@ struct Own {
     /// Its last position, where the reader isn't asked (a partition that has left).
     left: Option<(Leaving, Position)>,
     exhausted: bool,
+    /// Not read until others have caught up.
+    held: bool,
+}
+
+impl Own {
+    fn is_read(&self) -> bool {
+        self.left.is_none() && !self.exhausted
+    }
 }
 
 /// What one poll gave.
@@ -55,7 +67,12 @@ impl SourceTask {
         slices: SliceWidth,
     ) -> Self {
         let stamping = Stamping { node, spec, slices, partitions: BTreeMap::new() };
-        Self { reader, decoder, stamping, trouble: None, counters: NodeCounters::default() }
+        Self { reader, decoder, stamping, alignment: None, trouble: None, counters: NodeCounters::default() }
+    }
+
+    /// Partitions wait for each other, and for those that other workers read.
+    pub fn aligned(self, alignment: Option<Arc<Alignment>>) -> Self {
+        Self { alignment, ..self }
     }
 
     pub fn node(&self) -> NodeId {
@@ -68,11 +85,40 @@ impl SourceTask {
             self.reader.assign(partition, &name, &position, end)?;
         }
         let left = left.map(|left| (left, position));
-        self.stamping.partitions.insert(partition, Own { name, time, left, exhausted: false });
+        self.stamping.partitions.insert(partition, Own { name, time, left, exhausted: false, held: false });
         Ok(())
     }
 
+    /// Tells the others where our partitions stand, and learns how far any may be.
+    fn meet(&self) -> Option<Reach> {
+        let standing = |(partition, own): (&PartitionIndex, &Own)| {
+            let (watermark, has_more) = (own.time.watermark.before_next(), !self.reader.drained(*partition));
+            (*partition, Standing { watermark, has_more })
+        };
+        let read = self.stamping.partitions.iter().filter(|(_, own)| own.is_read());
+        Some(self.alignment.as_ref()?.meet(read.map(standing)))
+    }
+
+    /// Holds back the partitions that are too far ahead, and no others.
+    fn align(&mut self) -> Result<(), SourceError> {
+        let Some(reach) = self.meet() else { return Ok(()) };
+        for (partition, own) in self.stamping.partitions.iter_mut().filter(|(_, own)| own.is_read()) {
+            let held = reach.is_short_of(own.time.watermark.before_next());
+            if held != own.held {
+                self.reader.pause(*partition, held)?;
+                own.held = held;
+            }
+        }
+        Ok(())
+    }
+
+    /// A partition is no longer one to wait for.
+    fn leave_alignment(&self, partition: PartitionIndex) {
+        self.alignment.iter().for_each(|alignment| alignment.leave(partition));
+    }
+
     pub fn poll(&mut self, max_records: usize) -> Result<Polled, SourceError> {
+        self.align()?;
         let Self { reader, decoder, stamping, .. } = self;
         let mut polled = Polled::default();
         let mut failed = None;
@@ -92,6 +138,8 @@ impl SourceTask {
         }
         if polled.read > 0 {
             steps::reached(Point::Read);
+            // Whoever waits for us needn't wait for our next poll.
+            self.meet();
         }
         self.refuse_bad_records(&polled)?;
         self.counters.records_in += polled.read as u64;
@@ -125,11 +173,12 @@ impl SourceTask {
     pub fn exhausted(&mut self) -> Vec<PartitionIndex> {
         let mut found = vec![];
         for (partition, own) in &mut self.stamping.partitions {
-            if own.left.is_none() && !own.exhausted && self.reader.progress(*partition).is_some_and(|p| p.ended) {
+            if own.is_read() && self.reader.progress(*partition).is_some_and(|p| p.ended) {
                 own.exhausted = true;
                 found.push(*partition);
             }
         }
+        found.iter().for_each(|partition| self.leave_alignment(*partition));
         found
     }
 
@@ -156,6 +205,7 @@ impl SourceTask {
                 if !left.ended {
                     going.insert(left.partition, own.time.watermark.before_next());
                 }
+                self.leave_alignment(left.partition);
             }
         }
         let stamping = &self.stamping;
@@ -263,3 +313,6 @@ fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {
         detail: format!("event time {} is too far ahead of the record's log timestamp {logged}", record.time),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 //! Doesn't know: schemas, event time, checkpoints. Keeps: a record is handed out once for each assignment, in offset order within its partition.
 pub mod check;
 pub mod connect;
+#[cfg(test)]
+pub mod memory;
 pub mod names;
 
 use async_trait::async_trait;
@@ -98,6 +100,9 @@ pub trait Reader: Send {
 
     /// Where each assigned partition stands after the last [`poll`](Self::poll).
     fn progress(&self, partition: PartitionIndex) -> Option<Progress>;
+
+    /// Nothing is there to read: all that the log was seen to hold has been handed out, or the end is reached. False where it isn't known yet.
+    fn drained(&self, partition: PartitionIndex) -> bool;
 
     /// Why nothing may come though there is something to read; it passes by itself. For people: what is wrong, without since when.
     fn trouble(&self) -> Option<String> {

@@ -125,14 +125,14 @@ pub const WATERMARK: Group = Group {
             Duration(1),
             Absent,
             r#""30s""#,
-            "A partition that was read to its end for this long no longer holds the watermark. Off unless given.",
+            "A partition that was read to its end for this long no longer holds the watermark. Off unless given. For logs that are read for ever (`end = \"never\"`); not of a compressed file, whose end isn't known.",
         ),
         key(
             "align",
             Duration(1),
             Absent,
             r#""10m""#,
-            "A partition this far ahead of the slowest one waits. Bounds state while catching up; changes no result.",
+            "A partition whose watermark is this far ahead of the source's slowest one isn't read until the others have caught up; one that has nothing to read holds nobody. Bounds state while catching up (to this and a batch); changes no result.",
         ),
         key(
             "max_future",

@@ -46,3 +46,46 @@ fn every_key_changes_what_the_file_means() {
         }
     }
 }
+
+/// A setting that nothing reads is followed by nothing. (What reads it does with it, the tests beside that show.)
+#[test]
+fn every_setting_is_read_by_something_that_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let model = std::fs::read_to_string(root.join("config/model.rs")).unwrap();
+    let fields = model.lines().filter_map(|l| l.strip_prefix("    pub ")?.split_once(':')).map(|(name, _)| name);
+    let fields: Vec<_> = fields.filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).collect();
+    assert!(fields.len() > 40, "{fields:?}");
+    let running = code(&root).into_iter().filter(|(path, _)| {
+        // What checks or explains a file doesn't run it; `run` opens the address to listen on.
+        !path.starts_with(root.join("config")) && (!path.starts_with(root.join("cli")) || path.ends_with("run.rs"))
+    });
+    let running: Vec<String> = running.map(|(_, text)| text).collect();
+    let reads = |field: &str| running.iter().any(|text| mentions(text, field));
+    let unread: Vec<_> = fields.into_iter().filter(|field| !reads(field)).collect();
+    assert!(unread.is_empty(), "nothing that runs reads {unread:?}");
+}
+
+/// `.field`, and not as a part of a longer word or a call.
+fn mentions(text: &str, field: &str) -> bool {
+    let access = format!(".{field}");
+    let is_end = |c: Option<char>| !c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '(');
+    text.match_indices(&access).any(|(at, _)| is_end(text[at + access.len()..].chars().next()))
+}
+
+/// All files of code below a folder, without their tests.
+fn code(folder: &Path) -> Vec<(std::path::PathBuf, String)> {
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = entry.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if name.contains("test") {
+            continue;
+        }
+        if entry.is_dir() {
+            found.extend(code(&entry));
+        } else if entry.extension().is_some_and(|e| e == "rs") {
+            let text = std::fs::read_to_string(&entry).unwrap();
+            found.push((entry, text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()));
+        }
+    }
+    found
+}
