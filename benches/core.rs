@@ -58,11 +58,11 @@ impl Reader for Log {
 
     fn poll(&mut self, max_records: usize, take: &mut dyn FnMut(RawBatch<'_>)) -> Result<usize, SourceError> {
         let values = &self.values[self.next..self.values.len().min(self.next + max_records)];
-        let record = |(n, value): (usize, &'_ Vec<u8>)| (n, value.as_slice());
-        let raw: Vec<_> = values.iter().enumerate().map(record).collect();
-        let records: Vec<_> = raw
+        let offsets = self.next as i64..;
+        let records: Vec<_> = values
             .iter()
-            .map(|(n, value)| RawRecord { offset: (self.next + n) as i64, payload: Some(value), ..Default::default() })
+            .zip(offsets)
+            .map(|(value, offset)| RawRecord { offset, payload: Some(value), ..Default::default() })
             .collect();
         take(RawBatch { partition: PARTITION, records: &records });
         self.next += records.len();
@@ -72,6 +72,10 @@ impl Reader for Log {
     fn progress(&self, _: PartitionIndex) -> Option<Progress> {
         let position = Position { offset: self.next as i64, resume: vec![] };
         Some(Progress { position, ended: self.next == self.values.len() })
+    }
+
+    fn drained(&self, _: PartitionIndex) -> bool {
+        self.next == self.values.len()
     }
 }
 
@@ -225,7 +229,7 @@ fn core(criterion: &mut Criterion, world: &World) {
 }
 
 fn benches(criterion: &mut Criterion) {
-    let run = || -> Result<(), Box<dyn std::error::Error>> {
+    let mut run = || -> Result<(), Box<dyn std::error::Error>> {
         let world = World::new()?;
         window(criterion, &world, "per_type")?;
         window(criterion, &world, "sessions")?;

@@ -93,7 +93,7 @@ impl Zombie {
     /// Starts another in its place, and waits until it has published a manifest of its own.
     fn replaced(&self) -> Run {
         let mut second = self.job.start();
-        self.job.wait_while(&mut second, |job| second_owns(job));
+        self.job.wait_while(&mut second, second_owns);
         second
     }
 

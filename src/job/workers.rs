@@ -126,7 +126,7 @@ impl Crew<'_> {
                 self.reset.iter().try_for_each(|node| store.reset(*node))?;
                 snapshots.push((worker, store.snapshot(first)?));
             }
-            let duties = self.duties(worker, &topology, &alignments, store)?;
+            let duties = self.duties(&topology, &alignments, store)?;
             let info = TaskInfo { worker, workers: settings.workers, max_parallelism };
             let built = Worker::new(info, topology.clone(), exchanges.clone(), duties);
             workers.push((built, exchanges.bell(worker)));
@@ -151,7 +151,6 @@ impl Crew<'_> {
 
     fn duties(
         &self,
-        worker: WorkerId,
         topology: &Topology,
         alignments: &Alignments,
         mut store: KeyedState,

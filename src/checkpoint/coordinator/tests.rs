@@ -53,7 +53,7 @@ impl World {
             outbox_bytes: LIMIT_BYTES,
             restored_from: None,
         };
-        let source = SourceInfo { node: SOURCE, name: "events".into(), bound: Span(0), watermark: None };
+        let source = SourceInfo { node: SOURCE, name: "events".into(), bound: Span(0), watermark: None, bounded: true };
         let mut partitions = Partitions::new(vec![], vec![], vec![source]);
         partitions.begin_with(vec![Found {
             name: PartitionName { source: "events".into(), topic: "a".into(), partition: 0 },
@@ -72,6 +72,7 @@ impl World {
                 fired_floors: vec![None; nodes],
                 oldest: vec![None; nodes],
                 counters: vec![NodeCounters::default(); nodes],
+                state: vec![StateDigest::default(); nodes],
             },
             state_digest: 0,
         };
@@ -109,7 +110,7 @@ fn epoch(checkpoint: u64) -> Epoch {
 /// A part in which rows went from the source to the sink. Counters are those of the whole run, so a test cuts with rows once.
 fn part(worker: u16, checkpoint: u64, rows: u64) -> Input {
     let counters = NodeCounters { records_in: rows, records_out: rows, ..NodeCounters::default() };
-    let sealed = Sealed { sink: OUT, rows, bytes: vec![0; SEGMENT_BYTES] };
+    let sealed = Sealed { sink: OUT, rows, chunks: vec![vec![0; SEGMENT_BYTES].into()] };
     let time = PartitionTime::new(PartitionWatermark::new(Span(0)), BTreeMap::new());
     let read = PartitionPart { partition: FIRST, position: Position { offset: rows as i64, resume: vec![] }, time };
     let state = Snapshot { checkpoint: CheckpointId(checkpoint), files: vec![], digest: StateDigest::default() };
@@ -120,6 +121,7 @@ fn part(worker: u16, checkpoint: u64, rows: u64) -> Input {
         nodes: vec![NodePart { counters, ..NodePart::default() }; 2],
         segments: if rows > 0 { vec![sealed] } else { vec![] },
         state,
+        state_memory: 0,
     })))
 }
 

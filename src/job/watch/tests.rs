@@ -19,6 +19,7 @@ fn record(topic: &str, offset: i64, status: Status) -> PartitionRecord {
     PartitionRecord {
         name: name(topic),
         identity: "id".into(),
+        begin: 0,
         // Of a file: ten bytes a line.
         position: Position { offset, resume: StoredPrefix { bytes: offset as u64 * 10, digest: 0 }.encode() },
         time: PartitionTime::new(PartitionWatermark::new(Span(0)), BTreeMap::new()),
@@ -28,7 +29,7 @@ fn record(topic: &str, offset: i64, status: Status) -> PartitionRecord {
 }
 
 fn table(records: Vec<PartitionRecord>) -> Partitions {
-    let source = SourceInfo { node: EVENTS, name: "events".into(), bound: Span(0), watermark: None };
+    let source = SourceInfo { node: EVENTS, name: "events".into(), bound: Span(0), watermark: None, bounded: true };
     Partitions::new(records, vec![], vec![source])
 }
 

@@ -70,7 +70,7 @@ fn read_all(tasks: &mut [SourceTask]) -> (i64, usize) {
             let batch = task.poll(BATCH).unwrap();
             task.exhausted();
             for rows in &batch.rows {
-                seen[rows.side.partition[0] as usize] = *rows.side.event_time.last().unwrap();
+                seen[rows.side().partition[0] as usize] = *rows.side().event_time.last().unwrap();
             }
             polled += batch.read;
             if seen[0] < 499 {
@@ -154,5 +154,5 @@ fn one_that_comes_back_within_a_run_goes_on_where_it_was_left() {
         Admission { position: parts[0].position.clone(), time: parts[0].time.clone(), ..admission(&log, 0, 0, None) };
     task.admit(back).unwrap();
     let polled = task.poll(BATCH).unwrap();
-    assert_eq!(polled.rows[0].side.offset[0], BATCH as i64);
+    assert_eq!(polled.rows[0].side().offset[0], BATCH as i64);
 }
