@@ -65,3 +65,15 @@ fn the_reference_is_printed() {
     let page = std::fs::read(root().join("docs/PIPELINE_FILE.md")).unwrap();
     assert!(output.stdout == page);
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    for arguments in [&["check", "--print-reference"][..], &["explain", "docs/examples/clickstream.toml"]] {
+        // A pipe that nobody reads from any more.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_floodmark"));
+        let output = command.current_dir(root()).args(arguments).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}", text(&output.stderr));
+    }
+}

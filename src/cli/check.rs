@@ -20,15 +20,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> ExitCode {
-    let Some(file) = &args.file else {
-        print!("{}", reference::page());
-        return ExitCode::SUCCESS;
-    };
+    let Some(file) = &args.file else { return super::print(&reference::page()) };
     match load(file) {
-        Ok(pipeline) => {
-            println!("{}", summary(&pipeline));
-            ExitCode::SUCCESS
-        }
+        Ok(pipeline) => super::print(&format!("{}\n", summary(&pipeline))),
         Err(diagnostics) => super::refuse(&diagnostics),
     }
 }

@@ -87,10 +87,7 @@ pub fn run(args: &CheckpointsArgs) -> ExitCode {
         Err(diagnostics) => return super::refuse(&diagnostics),
     };
     match list(&pipeline.settings).and_then(|entries| show(&entries, &pipeline.settings, args.json)) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => super::print(&format!("{text}\n")),
         Err(error) => super::fail(&error),
     }
 }

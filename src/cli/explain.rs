@@ -24,10 +24,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> ExitCode {
     match load(&args.file) {
-        Ok(pipeline) => {
-            print!("{}", page(&pipeline));
-            ExitCode::SUCCESS
-        }
+        Ok(pipeline) => super::print(&page(&pipeline)),
         Err(diagnostics) => super::refuse(&diagnostics),
     }
 }

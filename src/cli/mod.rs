@@ -25,6 +25,17 @@ use crate::digest::CompareError;
 /// The file or an argument can't be used.
 pub const EXIT_USAGE: u8 = 2;
 
+/// Prints what a command has to say; `text` ends with a newline.
+pub fn print(text: &str) -> ExitCode {
+    use std::io::{ErrorKind, Write};
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Who reads it has seen enough: `| head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
 /// Prints what is wrong with a pipeline file.
 pub fn refuse(diagnostics: &Diagnostics) -> ExitCode {
     eprintln!("{diagnostics}");

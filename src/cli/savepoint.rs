@@ -51,11 +51,10 @@ pub fn run(args: &SavepointArgs) -> ExitCode {
     };
     let file = args.file.display().to_string();
     match take(pipeline.settings.listen, &file, &args.name) {
-        Ok(savepoint) => {
-            println!("savepoint {} is checkpoint {}", savepoint.name, savepoint.checkpoint);
-            println!("to go on from it: floodmark run {file} --from {}", savepoint.path);
-            ExitCode::SUCCESS
-        }
+        Ok(savepoint) => super::print(&format!(
+            "savepoint {} is checkpoint {}\nto go on from it: floodmark run {file} --from {}\n",
+            savepoint.name, savepoint.checkpoint, savepoint.path
+        )),
         Err(error @ (AskError::NotListening { .. } | AskError::Name(_))) => super::fail(&error),
         Err(error) => {
             eprintln!("error: {error}");
