@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use floodmark::checkpoint::manifest::Manifest;
 use harness::log::Log;
 use harness::pipelines::{Dials, TABLES};
-use harness::tables::{change_catalog, forget_table};
+use harness::tables::{change_catalog, forget_table, pause_beside_the_catalog};
 use harness::{Job, newest};
 use serde_json::Value;
 
@@ -164,7 +164,7 @@ fn a_table_rolled_back_while_running_ends_the_job_before_a_row_is_written() {
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.rows("events") > 0);
     // The job must not commit between our look and our change.
-    run.pause();
+    pause_beside_the_catalog(&job, &mut run);
     roll_back_events(&job);
     run.resume();
     log.grow(&job, 300, 1000);

@@ -9,8 +9,8 @@ use std::process::Command;
 use floodmark_stack::s3;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 
-use super::Job;
 use super::pipelines::TABLES;
+use super::{Job, Run};
 
 /// `v1:ROWS:HASH`.
 pub type Digest = String;
@@ -154,4 +154,27 @@ impl CatalogLock {
     pub fn release(self) {
         block_on(self.0.close()).unwrap();
     }
+
+    /// Nobody holds it now.
+    fn is_free(job: &Job) -> bool {
+        block_on(async {
+            let url = format!("sqlite:{}", job.path("data/catalog.db").display());
+            let mut catalog = SqliteConnection::connect(&url).await.unwrap();
+            let taken = sqlx::query("BEGIN EXCLUSIVE").execute(&mut catalog).await;
+            catalog.close().await.unwrap();
+            taken.is_ok()
+        })
+    }
+}
+
+/// Pauses a run at a moment at which it doesn't hold the SQLite catalog, so that others can change it meanwhile.
+pub fn pause_beside_the_catalog(job: &Job, run: &mut Run) {
+    for _ in 0..20 {
+        run.pause();
+        if CatalogLock::is_free(job) {
+            return;
+        }
+        run.resume();
+    }
+    panic!("it holds the catalog all the time: {}", run.said());
 }
