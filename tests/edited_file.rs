@@ -177,7 +177,7 @@ const COSMETIC: [(&str, &str); 7] = [
     (r#"interval = "50ms""#, r#"retain = 2, interval = "70ms""#),
     ("workers = 3", "workers = 3\nmemory = \"64MiB\"\nbatch_rows = 50"),
     ("workers = 3", "workers = 1\nstate = \"memory\""),
-    (r#"bound = "5s""#, r#"bound = "5s", idle = "1h", align = "1h""#),
+    (r#"bound = "5s""#, r#"bound = "5s", align = "1h""#),
     (r#"commit_interval = "100ms""#, r#"commit_interval = "300ms""#),
     ("state = \"memory\"", "state = \"rocksdb\""),
 ];
