@@ -32,7 +32,7 @@ type = "tumbling"
 size = "1m"
 key = ["user"]
 aggregates = {{ events = "count()" }}
-discard = ["late", "errors"]
+discard = ["late"]
 
 [sink.out]
 from = "minutes"

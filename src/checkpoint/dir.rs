@@ -118,6 +118,12 @@ impl CheckpointDir {
         Ok(names.iter().filter_map(|name| name.rsplit('/').next()?.parse().ok()).max().unwrap_or(0))
     }
 
+    /// Number of the newest claim, if it isn't `ours`: that start owns the directory now.
+    pub async fn newer_start(&self, ours: Incarnation) -> Result<Option<u64>, DirError> {
+        let newest = self.newest_claim().await?;
+        Ok((newest > ours.number).then_some(newest))
+    }
+
     pub async fn publish(&self, manifest: &Manifest) -> Result<String, DirError> {
         let name = manifest_name(manifest.incarnation, manifest.checkpoint);
         self.create(&name, manifest.encode().into(), "publishing").await?;

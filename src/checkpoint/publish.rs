@@ -33,6 +33,9 @@ pub enum PublishError {
     State(#[from] floodmark_state::StateError),
     #[error(transparent)]
     Ordered(#[from] Ordered),
+    /// Trying again would be for nothing: the newer start sweeps up behind us.
+    #[error("fenced: start {by} has taken over the checkpoint directory")]
+    Fenced { by: u64 },
 }
 
 impl Publisher {
@@ -43,7 +46,7 @@ impl Publisher {
         publisher
     }
 
-    /// Publishes, however often it takes. `complain` hears of every failure. Returns the manifest and its name.
+    /// Publishes, however often it takes, as long as no newer start has taken over. `complain` hears of every failure. Returns the manifest and its name.
     pub async fn publish(
         &mut self,
         publication: Publication,
@@ -64,6 +67,9 @@ impl Publisher {
                     return Err(error);
                 }
                 Err(error) => complain(&error),
+            }
+            if let Ok(Some(by)) = self.dir.newer_start(self.incarnation).await {
+                return Err(PublishError::Fenced { by });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
@@ -195,16 +201,19 @@ mod tests {
         }
 
         async fn publish(&self, publisher: &mut Publisher, id: u64, files: Vec<StateFile>) -> Vec<StateFileRecord> {
-            let snapshot = Snapshot { checkpoint: CheckpointId(id), files, digest: StateDigest::default() };
-            let publication = Publication {
-                manifest: manifest(2, id),
-                segments: vec![],
-                state: vec![(WORKER, snapshot)],
-                oldest_waiting: None,
-                savepoint: None,
-            };
-            let published = publisher.publish(publication, 0, &mut |error| panic!("{error}")).await;
+            let published = publisher.publish(publication(id, files), 0, &mut |error| panic!("{error}")).await;
             published.unwrap().0.state.remove(0)
+        }
+    }
+
+    fn publication(id: u64, files: Vec<StateFile>) -> Publication {
+        let snapshot = Snapshot { checkpoint: CheckpointId(id), files, digest: StateDigest::default() };
+        Publication {
+            manifest: manifest(2, id),
+            segments: vec![],
+            state: vec![(WORKER, snapshot)],
+            oldest_waiting: None,
+            savepoint: None,
         }
     }
 
@@ -240,5 +249,17 @@ mod tests {
         let anew = world.publish(&mut world.publisher(&[]), 8, vec![again.clone()]).await;
         assert_eq!(anew[0].digest, again.content_digest().unwrap(), "names that began anew are other files");
         assert_ne!(anew[0].path, second[0].path);
+    }
+    /// A process that stood still finds its files swept up by the one that took its place.
+    #[tokio::test]
+    async fn what_fails_is_not_tried_again_for_ever_once_a_newer_start_has_taken_over() {
+        let world = World::new();
+        let gone = world.file("000009.sst", "rows");
+        std::fs::remove_file(&gone.path).unwrap();
+        world.dir.claim(Incarnation { number: 3, token: 1 }).await.unwrap();
+        let mut failures = 0;
+        let ended = world.publisher(&[]).publish(publication(5, vec![gone]), 0, &mut |_| failures += 1).await;
+        assert!(matches!(ended, Err(PublishError::Fenced { by: 3 })), "{ended:?}");
+        assert_eq!(failures, 1);
     }
 }

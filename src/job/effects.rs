@@ -181,7 +181,7 @@ impl Publishing {
             Err(error) => FromPublisher::Failed(error.to_string()),
         };
         // Asked before anything is removed: a newer start reads the manifests after its claim, so it stands on none that is expendable now.
-        let newer = collector.newer_start().await;
+        let newer = collector.dir.newer_start(collector.ours).await;
         let report = if let Ok(Some(by)) = newer { FromPublisher::Fenced { by } } else { report };
         if !tell(report) {
             return false;
@@ -246,12 +246,6 @@ impl Collector {
         let newest = self.manifests.first().filter(|m| m.manifest.checkpoint == id);
         let Some(newest) = newest else { return Err(format!("checkpoint {id} did not complete")) };
         savepoint::write(&self.dir, name, &newest.manifest).await.map_err(|error| error.to_string())
-    }
-
-    /// Number of the newest claim, if it isn't ours.
-    async fn newer_start(&self) -> Result<Option<u64>, DirError> {
-        let newest = self.dir.newest_claim().await?;
-        Ok((newest > self.ours.number).then_some(newest))
     }
 
     /// What can't be removed now is left to a later time: rubbish costs space and nothing else.
