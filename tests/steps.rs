@@ -45,7 +45,7 @@ impl World {
 fn job(log: &Log) -> Job {
     let checkpoint = r#"{ interval = "10ms", dir = "file:data/checkpoints", retain = 1 }"#;
     let dials = Dials {
-        pipeline: "workers = 2\nbatch_rows = 100".into(),
+        pipeline: "workers = 2\nbatch_rows = 5".into(),
         checkpoint: checkpoint.into(),
         commit_interval: "20ms".into(),
         ..Dials::default()
@@ -149,7 +149,7 @@ const INTO_FILES: &str = r#"[pipeline]
 id = "clicks"
 checkpoint = { interval = "10ms", dir = "file:data/checkpoints", retain = 1 }
 workers = 2
-batch_rows = 100
+batch_rows = 5
 
 [source.events]
 type = "file"
