@@ -29,6 +29,7 @@ use floodmark_pipeline::time::Span;
 use floodmark_pipeline::watermark::PartitionWatermark;
 use floodmark_pipeline::window::WindowState;
 use floodmark_state::{BackendKind, KeyedState, StateSettings};
+use tempfile::TempDir;
 
 const RECORDS: usize = 200_000;
 const BATCH: usize = 1_000;
@@ -209,23 +210,26 @@ fn window(criterion: &mut Criterion, world: &World, node: &str) -> Result<(), Bo
 }
 
 fn core(criterion: &mut Criterion, world: &World) {
-    let folder = std::env::temp_dir().join(format!("floodmark-bench-{}", std::process::id()));
     let mut group = criterion.benchmark_group("core");
     group.sample_size(10);
     group.throughput(Throughput::Elements(RECORDS as u64));
     group.bench_function("fused", |bench| {
-        let setup = || world.worker(&folder).map_err(|error| error.to_string());
+        let setup = || {
+            let folder = tempfile::tempdir()?;
+            world.worker(folder.path()).map(|worker| (worker, folder))
+        };
+        let run = |built: Result<(Worker, TempDir), Box<dyn std::error::Error>>| {
+            let (rows, folder) = built.and_then(|(mut worker, folder)| Ok((drive(&mut worker)?, folder)))?;
+            // Handed out, so that taking the folder away isn't measured.
+            Ok::<_, Box<dyn std::error::Error>>((rows, folder))
+        };
         bench.iter_batched(
             setup,
-            |worker| worker.and_then(|mut worker| drive(&mut worker).map_err(|error| error.to_string())),
+            |built| run(built).unwrap_or_else(|error| panic!("{error}")),
             BatchSize::PerIteration,
         );
     });
     group.finish();
-    let rows = world.worker(&folder).and_then(|mut worker| drive(&mut worker));
-    println!("rows into sinks: {rows:?}");
-    // What is left of it is in the temporary folder anyway.
-    let _ = std::fs::remove_dir_all(&folder);
 }
 
 fn benches(criterion: &mut Criterion) {

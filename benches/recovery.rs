@@ -94,7 +94,8 @@ fn build(job: &Job, bytes: u64) {
         std::thread::sleep(Duration::from_secs(2));
         if asked.elapsed() > Duration::from_secs(20) {
             asked = Instant::now();
-            println!("  {:?} MiB after {:.0?}", state(job).map(|(bytes, _)| bytes >> 20), start.elapsed());
+            let mib = state(job).map_or(0, |(bytes, _)| bytes >> 20);
+            println!("  {mib} MiB after {:.0?}", start.elapsed());
         }
         state(job).is_some_and(|(now, _)| now >= bytes)
     });
