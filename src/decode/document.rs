@@ -160,6 +160,24 @@ impl Node {
         }
         Ok(())
     }
+    /// Takes what stands where its object is expected. What an earlier one of the same key had no longer counts.
+    fn take<'a>(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        depth: usize,
+        found: &mut Found<'a>,
+        keep_unknown: bool,
+    ) -> Result<&'a str, NotJson> {
+        if let Some((b'{', start)) = scanner.peek() {
+            self.below.iter().for_each(|field| found.slots[*field] = Slot::Missing);
+            self.walk(scanner, depth + 1, found, keep_unknown)?;
+            return Ok(scanner.since(start));
+        }
+        let value = scanner.value(depth)?;
+        let instead = if value == "null" { Slot::Text(value) } else { Slot::NoObject(value) };
+        self.below.iter().for_each(|field| found.slots[*field] = instead);
+        Ok(value)
+    }
 }
 
 impl Child {
@@ -179,27 +197,6 @@ impl Child {
             found.slots[*field] = Slot::Text(value);
         }
         Ok(())
-    }
-}
-
-impl Node {
-    /// Takes what stands where its object is expected. What an earlier one of the same key had no longer counts.
-    fn take<'a>(
-        &mut self,
-        scanner: &mut Scanner<'a>,
-        depth: usize,
-        found: &mut Found<'a>,
-        keep_unknown: bool,
-    ) -> Result<&'a str, NotJson> {
-        if let Some((b'{', start)) = scanner.peek() {
-            self.below.iter().for_each(|field| found.slots[*field] = Slot::Missing);
-            self.walk(scanner, depth + 1, found, keep_unknown)?;
-            return Ok(scanner.since(start));
-        }
-        let value = scanner.value(depth)?;
-        let instead = if value == "null" { Slot::Text(value) } else { Slot::NoObject(value) };
-        self.below.iter().for_each(|field| found.slots[*field] = instead);
-        Ok(value)
     }
 }
 

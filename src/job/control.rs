@@ -120,8 +120,8 @@ pub async fn run(
     }
     match end {
         // What fails because a newer start has swept up behind us isn't tried again.
-        Err(Failure::Failed(why)) => match started.dir.newest_claim().await {
-            Ok(newest) if newest > started.incarnation.number => Err(Failure::Fenced(super::fenced(newest))),
+        Err(Failure::Failed(why)) => match started.dir.newer_start(started.incarnation).await {
+            Ok(Some(newest)) => Err(Failure::Fenced(super::fenced(newest))),
             _ => Err(Failure::Failed(why)),
         },
         end => end,
