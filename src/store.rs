@@ -1,11 +1,14 @@
 //! Opens the folders that a pipeline file names, on local disk or S3, as one kind of store.
 //!
 //! Keeps: what a put has answered for is durable (local files and their directories are fsynced), and create-if-absent is atomic.
+//! Opening changes nothing: a local folder is made by the first put. Tested: here.
 use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, RetryConfig};
 
@@ -45,15 +48,32 @@ fn disk_reason(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
-/// Opens `location` as a store whose root is that folder; a missing local folder is made.
+/// The path from the root without `.` and `..`: stores know no other. What a `..` climbs out of may be a link.
+pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    let mut whole = PathBuf::new();
+    for part in std::path::absolute(path)?.components() {
+        match part {
+            Component::ParentDir => {
+                whole = whole.canonicalize().unwrap_or(whole);
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+    }
+    Ok(whole)
+}
+
+/// Opens `location` as a store whose root is that folder.
 pub fn open(location: &Location, s3: &S3Settings) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let failed = |reason: String| StoreError { location: location.to_string(), reason };
     match location {
         Location::File(path) => {
-            let why = |e: std::io::Error| disk_reason(&e).map_or_else(|| e.to_string(), str::to_owned);
-            std::fs::create_dir_all(path).map_err(|e| failed(format!("can't make the folder: {}", why(e))))?;
-            let store = LocalFileSystem::new_with_prefix(path).map_err(|e| failed(e.to_string()))?;
-            Ok(Arc::new(store.with_fsync(true)))
+            let root = absolute(path).map_err(|e| failed(e.to_string()))?;
+            if let Some(file) = root.ancestors().find(|folder| folder.exists()).filter(|there| !there.is_dir()) {
+                return Err(failed(format!("{} is no folder: name another place", file.display())));
+            }
+            let root = ObjectPath::from_absolute_path(root).map_err(|e| failed(e.to_string()))?;
+            Ok(Arc::new(PrefixStore::new(LocalFileSystem::new().with_fsync(true), root)))
         }
         Location::S3 { bucket, prefix } => {
             let store = s3_bucket(bucket, s3).map_err(|e| failed(e.to_string()))?;
@@ -81,4 +101,48 @@ pub fn s3_bucket(bucket: &str, s3: &S3Settings) -> Result<Arc<dyn ObjectStore>, 
         builder = builder.with_secret_access_key(&key.0);
     }
     Ok(Arc::new(builder.build()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::ObjectStoreExt;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
+
+    fn opened(path: &Path) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        open(&Location::File(path.to_owned()), &S3Settings::default())
+    }
+
+    #[test]
+    fn a_path_climbs_out_of_what_a_link_leads_to() {
+        let (_kept, root) = folder();
+        std::fs::create_dir_all(root.join("far/away")).unwrap();
+        std::os::unix::fs::symlink(root.join("far/away"), root.join("link")).unwrap();
+        assert_eq!(absolute(&root.join("a/./b/../c")).unwrap(), root.join("a/c"), "nothing of it is there");
+        assert_eq!(absolute(&root.join("link/../c")).unwrap(), root.join("far/c"));
+    }
+
+    #[tokio::test]
+    async fn a_folder_is_made_by_the_first_put() {
+        let (_kept, root) = folder();
+        let place = root.join("a b/../c%d/é");
+        let store = opened(&place).unwrap();
+        assert!(std::fs::read_dir(&root).unwrap().next().is_none());
+        store.put(&"x/y".into(), "z".into()).await.unwrap();
+        assert_eq!(std::fs::read_to_string(root.join("c%d/é/x/y")).unwrap(), "z");
+    }
+
+    #[test]
+    fn a_file_is_no_folder() {
+        let (_kept, root) = folder();
+        std::fs::write(root.join("file"), "").unwrap();
+        let said = opened(&root.join("file/below")).unwrap_err().to_string();
+        assert!(said.ends_with("/file is no folder: name another place"), "{said}");
+    }
 }

@@ -1,21 +1,17 @@
 //! Disks that are full or read-only, catalogs that are away, tables that someone alters: what a job says then, and that nothing is lost.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
 use floodmark_stack::mount::{SmallDisk, with_read_only};
 use floodmark_stack::until;
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::status::{Listening, read};
-use harness::tables::{CatalogLock, Digest, duckdb, reader};
-use harness::{Job, PATIENCE, Run};
 use serde_json::Value;
 
-const FAILED: i32 = 1;
-const REFUSED: i32 = 3;
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::status::{Listening, read};
+use crate::harness::tables::{CatalogLock, Digest, duckdb, reader};
+use crate::harness::{FAILED, Job, PATIENCE, REFUSED, Run};
 
 fn log() -> Log {
     Log::clickstream(&["--events", "10k", "--partitions", "2", "--event-rate", "100", "--users", "500"])

@@ -1,6 +1,4 @@
 //! Postgres, REST and S3 take the place of SQLite and local files: the tables are the same, through kills, outages, late and lost answers.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -8,13 +6,13 @@ use floodmark_stack::postgres::Postgres;
 use floodmark_stack::proxy::Proxy;
 use floodmark_stack::rest_catalog::{Pointers, RestCatalog, Warehouse};
 use floodmark_stack::s3::{self, S3};
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::status::{Listening, read};
-use harness::tables::{Catalog, Digest};
-use harness::{Job, PATIENCE, Run};
 
-const FAILED: i32 = 1;
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::status::{Listening, read};
+use crate::harness::tables::{Catalog, Digest};
+use crate::harness::{FAILED, Job, PATIENCE, Run};
+
 /// What a request that moves a table holds, and no other: in Postgres the values of its statement, over REST its first line.
 const POSTGRES_COMMIT: &str = ".metadata.json";
 const REST_COMMIT: &str = "POST /v1/namespaces/shop/tables/events ";

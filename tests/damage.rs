@@ -1,18 +1,16 @@
 //! Tables, catalogs and checkpoints that were damaged behind the job's back: refused with what happened and the choices, never repaired by guess.
-mod harness;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use floodmark::checkpoint::manifest::Manifest;
-use harness::log::Log;
-use harness::pipelines::{Dials, TABLES};
-use harness::tables::{change_catalog, forget_table, pause_beside_the_catalog};
-use harness::{Job, newest};
+use floodmark::steps::Point;
 use serde_json::Value;
 
-const REFUSED: i32 = 3;
-const FAILED: i32 = 1;
+use crate::harness::log::Log;
+use crate::harness::pipelines::{Dials, TABLES};
+use crate::harness::tables::{change_catalog, forget_table, pause_beside_the_catalog};
+use crate::harness::{FAILED, Job, Order, REFUSED, newest};
+
 /// One checkpoint, at the end.
 const RARE: &str = r#"{ interval = "1h", dir = "file:data/checkpoints" }"#;
 
@@ -20,20 +18,20 @@ fn log() -> Log {
     Log::clickstream(&["--events", "10k", "--event-rate", "100", "--users", "500"])
 }
 
-/// Half of the log is read and committed; the other half has come since. The newest manifest may not know of the last commit yet.
+/// Half of the log is read and committed, and killed before a manifest could say so; the other half has come since.
 fn half_committed(log: &Log) -> Job {
-    let job = Job::new(&Dials::default().clicks());
+    let job = Job::new(&Dials { checkpoint: RARE.into(), commit_interval: "1h".into(), ..Dials::default() }.clicks());
     log.grow(&job, 0, 500);
-    job.finish();
+    let mut run = job.start_ordered(Order::kill(Point::AckDue, TABLES.len() as u64));
+    assert_eq!(run.wait(), None, "{}", run.said());
     log.grow(&job, 500, 1000);
     job
 }
 
-/// The same, and the newest manifest knows of every commit: no rows wait any more.
+/// The same, ended well: the newest manifest knows of every commit, and no rows wait.
 fn half_done(log: &Log) -> Job {
     let job = Job::new(&Dials::default().clicks());
     log.grow(&job, 0, 500);
-    job.finish();
     job.finish();
     log.grow(&job, 500, 1000);
     job
@@ -70,13 +68,12 @@ fn a_dropped_table_is_refused() {
 #[test]
 fn a_table_dropped_before_its_commit_was_noted_is_filled_again() {
     let log = log();
-    let job = Job::new(&Dials { checkpoint: RARE.into(), commit_interval: "1h".into(), ..Dials::default() }.clicks());
-    log.grow(&job, 0, 1000);
-    job.finish();
-    let expected = job.digests();
+    let whole = half_committed(&log);
+    whole.finish();
+    let job = half_committed(&log);
     drop_events(&job);
     job.finish();
-    assert_eq!(job.digests(), expected);
+    assert_eq!(job.digests(), whole.digests());
 }
 
 #[test]
@@ -125,7 +122,6 @@ fn a_table_that_was_rolled_back_is_refused() {
 fn a_catalog_restored_from_a_copy_is_refused() {
     let job = half_done(&log());
     fs::copy(job.path("data/catalog.db"), job.path("data/copy.db")).unwrap();
-    job.finish();
     job.finish();
     fs::rename(job.path("data/copy.db"), job.path("data/catalog.db")).unwrap();
     is_refused(&job, "the table is behind the state");

@@ -1,15 +1,13 @@
 //! A bounded job that is over isn't the end of its pipeline: what comes into the folder later is read by the next run, and nothing else is.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use harness::Job;
-use harness::dice::Dice;
-use harness::kills::finish_through_kills;
-use harness::log::Log;
-use harness::pipelines::{Dials, TABLES};
-use harness::tables::{Digest, rows_of, sum_of};
+use crate::harness::dice::Dice;
+use crate::harness::kills::finish_through_kills;
+use crate::harness::log::Log;
+use crate::harness::pipelines::{Dials, TABLES};
+use crate::harness::tables::{Digest, rows_of, sum_of};
+use crate::harness::{Job, newest};
 
 const SMALL: [&str; 4] = ["--event-rate", "100", "--users", "500"];
 /// So rare that none is taken before the end.
@@ -97,7 +95,7 @@ fn what_comes_too_late_on_day_two_is_late_by_what_day_one_has_fired_however_that
 }
 
 fn newest_file(job: &Job) -> String {
-    harness::newest(&job.path("data/events")).file_name().unwrap().to_string_lossy().into_owned()
+    newest(&job.path("data/events")).file_name().unwrap().to_string_lossy().into_owned()
 }
 
 #[test]

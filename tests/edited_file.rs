@@ -1,15 +1,11 @@
 //! A pipeline file that was edited between two runs: what is compatible goes on, what would make another result of the same state is refused.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use harness::log::Log;
-use harness::pipelines::{Dials, TABLES};
-use harness::tables::{Digest, duckdb, rows_of};
-use harness::{Job, Run};
-
-const REFUSED: i32 = 3;
+use crate::harness::log::Log;
+use crate::harness::pipelines::{Dials, TABLES};
+use crate::harness::tables::{Digest, duckdb, forget_table, rows_of};
+use crate::harness::{Job, REFUSED, Run};
 
 fn log() -> Log {
     Log::clickstream(&["--events", "8k", "--partitions", "2", "--event-rate", "100", "--users", "500"])
@@ -25,7 +21,6 @@ fn endless(pipeline: &str) -> Dials {
 fn half_done(log: &Log) -> Job {
     let job = Job::new(&Dials::default().clicks());
     log.grow(&job, 0, 500);
-    job.finish();
     job.finish();
     job
 }
@@ -398,7 +393,7 @@ fn an_accepted_gap_leaves_out_what_the_table_has_lost_and_goes_on() {
     let log = log();
     let job = half_done(&log);
     let before = job.rows("events");
-    harness::tables::forget_table(&job, "events");
+    forget_table(&job, "events");
     log.grow(&job, 500, 1000);
     let said = job.ends_with(REFUSED, &[]);
     assert!(

@@ -1,22 +1,18 @@
 //! From a real Kafka broker into a table: every record once, through kills of the job and of the broker, and through changes of the topic.
-mod harness;
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use floodmark::steps::Point;
 use floodmark_stack::broker::Broker;
-use harness::broker::broker;
-use harness::dice::Dice;
-use harness::kills::finish_through_points;
-use harness::log::{Feed, Ledger, Log, generate};
-use harness::pipelines::{Dials, kafka};
-use harness::tables::{duckdb, rows_of};
-use harness::{Job, Order, Run};
 
-/// What is gone for good can only be decided by a person.
-const REFUSED: i32 = 3;
-const FAILED: i32 = 1;
+use crate::harness::broker::broker;
+use crate::harness::dice::Dice;
+use crate::harness::kills::finish_through_points;
+use crate::harness::log::{Feed, Ledger, Log, generate};
+use crate::harness::pipelines::{Dials, kafka};
+use crate::harness::tables::{duckdb, rows_of};
+use crate::harness::{FAILED, Job, Order, REFUSED, Run};
+
 const RECORDS: u64 = 12_000;
 const KILLS: usize = 20;
 const KILLS_A_RUN: usize = 4;

@@ -1,8 +1,6 @@
 //! The Kafka source against a real broker: transactions, deleted records, recreated topics, a broker that dies.
 //!
 //! Asserts on records and positions. What needs no broker is in src/kafka/tests.rs.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,10 +10,11 @@ use floodmark::source::check::check;
 use floodmark::source::{Log, PartitionInfo, Position, Progress, Reader, SourceError};
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 use floodmark_stack::broker::Broker;
-use harness::broker::broker;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use crate::harness::broker::broker;
 
 /// Polls that may come back empty before a test gives up: each waits a millisecond.
 const PATIENCE: usize = 60_000;

@@ -1,6 +1,4 @@
 //! Keyed state of the real program: what it holds at a cut, what it costs, and what goes when a node begins anew.
-mod harness;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -8,11 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use floodmark_stack::Port;
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::tables::{block_on, rows_of};
-use harness::{Job, Run};
 use serde_json::Value;
+
+use crate::harness::dice::Dice;
+use crate::harness::log::Log;
+use crate::harness::pipelines::{Dials, sqlite};
+use crate::harness::tables::{block_on, rows_of};
+use crate::harness::{Job, Run};
 
 /// 2026-01-01T00:00:00Z.
 const BASE_MS: i64 = 1_767_225_600_000;
@@ -66,10 +66,7 @@ fn feed(job: &Job, file: &str, ids: std::ops::Range<u32>, second: i64) {
 
 /// The rows that the sink has made visible.
 fn rows(job: &Job) -> Vec<Value> {
-    let files = fs::read_dir(job.path("out")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let texts =
-        files.filter(|path| path.extension().is_some_and(|e| e == "ndjson")).map(|p| fs::read_to_string(p).unwrap());
-    texts.flat_map(|text| text.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<_>>()).collect()
+    job.rows_in("out").iter().map(|row| serde_json::from_str(row).unwrap()).collect()
 }
 
 /// What `floodmark checkpoints` says of the newest one.
@@ -231,7 +228,7 @@ const HORIZON_S: u64 = 3_600;
 /// Every eighth record is a copy of one that came up to two horizons ago: some of these count as new.
 fn long_log(path: &Path) {
     let mut text = String::new();
-    let mut dice = harness::dice::Dice::new(5);
+    let mut dice = Dice::new(5);
     for n in 0..RECORDS {
         let id = if n % 8 == 7 { n.saturating_sub(1 + dice.below(LIVE * 2)) } else { n };
         let time = BASE_MS as u64 + n * HORIZON_S * 1_000 / LIVE;
@@ -269,7 +266,7 @@ catalog = {}
 commit_interval = "1s"
 "#,
         port.address(),
-        harness::pipelines::sqlite()
+        sqlite()
     )
 }
 

@@ -1,14 +1,13 @@
 //! SIGKILL at any moment: the tables are those of a run that nothing happened to.
 //!
 //! Files → dedup → windows → Iceberg on this machine; the same with real services is in tests/kafka_exactly_once.rs and tests/catalogs.rs.
-mod harness;
 
-use harness::Job;
-use harness::dice::Dice;
-use harness::kills::{finish_through_kills, timed};
-use harness::log::{Ledger, Log};
-use harness::pipelines::Dials;
-use harness::tables::rows_of;
+use crate::harness::Job;
+use crate::harness::dice::Dice;
+use crate::harness::kills::{finish_through_kills, timed};
+use crate::harness::log::{Ledger, Log};
+use crate::harness::pipelines::Dials;
+use crate::harness::tables::rows_of;
 
 const KILLS: usize = 20;
 /// So that several runs come to their end.

@@ -1,12 +1,11 @@
 //! A job that lags says so where its owner looks: which partition holds the watermark, which sink is behind, and that it is over.
-mod harness;
-
 use std::fs;
 use std::io::Write;
 
-use harness::Job;
-use harness::status::Listening;
 use serde_json::Value;
+
+use crate::harness::Job;
+use crate::harness::status::Listening;
 
 /// Events by minute, from files that may grow; windows go to a folder.
 fn job(listening: &Listening) -> Job {

@@ -2,8 +2,6 @@
 //!
 //! The program runs under strace. At a moment drawn by dice it is killed, and everything that the trace doesn't show to be on the disk is taken away:
 //! names whose folder wasn't fsynced since, bytes of files that weren't, the whole working database. SQLite's own files are left to SQLite.
-mod harness;
-
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +9,12 @@ use std::process::Command;
 
 use floodmark_stack::process::Process;
 use floodmark_stack::until;
-use harness::Job;
-use harness::dice::Dice;
-use harness::kills::timed;
-use harness::log::Log;
-use harness::pipelines::Dials;
+
+use crate::harness::Job;
+use crate::harness::dice::Dice;
+use crate::harness::kills::timed;
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
 
 const JOBS: u64 = 3;
 const CUTS: usize = 4;

@@ -1,14 +1,13 @@
 //! Tables read by those who didn't write them: PyIceberg writes, floodmark and DuckDB read, and the digests are computed twice,
 //! by floodmark and by the Python twin (readers/digest.py).
-mod harness;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use harness::Job;
-use harness::tables::rows_of;
 use serde::Deserialize;
+
+use crate::harness::Job;
+use crate::harness::tables::rows_of;
 
 /// A table as readers/make_tables.py describes it.
 #[derive(Deserialize)]

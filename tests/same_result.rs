@@ -1,17 +1,16 @@
 //! The result is a function of the log: not of workers, batches, queues, the order of reading, or kills.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 
 use floodmark::checkpoint::manifest::{Manifest, Status};
-use harness::Job;
-use harness::dice::Dice;
-use harness::kills::{finish_through_kills, kill_within, timed};
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::tables::{Digest, rows_of};
+
+use crate::harness::Job;
+use crate::harness::dice::Dice;
+use crate::harness::kills::{finish_through_kills, kill_within, timed};
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::tables::{Digest, rows_of};
 
 type Digests = BTreeMap<&'static str, Digest>;
 

@@ -1,14 +1,12 @@
 //! Jobs of another shape than the click pipeline: made records, hopping windows, rows as files, two sinks into one table.
-mod harness;
-
 use std::fs;
 
-use harness::Job;
-use harness::dice::Dice;
-use harness::kills::{finish_through_kills, timed};
-use harness::log::{Ledger, generate};
-use harness::pipelines::{Dials, sqlite};
-use harness::tables::{duckdb, rows_of, sum_of};
+use crate::harness::Job;
+use crate::harness::dice::Dice;
+use crate::harness::kills::{finish_through_kills, timed};
+use crate::harness::log::{Ledger, generate};
+use crate::harness::pipelines::{Dials, sqlite};
+use crate::harness::tables::{duckdb, rows_of, sum_of};
 
 /// 20,000 records in two partitions, none of them late: a window holds all that belongs to it.
 const RECORDS: [&str; 14] = [
@@ -110,16 +108,6 @@ catalog = {catalog}
     )
 }
 
-/// All rows of the visible files, sorted.
-fn rows_of_files(job: &Job) -> Vec<String> {
-    let files = fs::read_dir(job.path("data/rows")).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_file());
-    let mut rows: Vec<_> = files
-        .flat_map(|file| fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    rows.sort();
-    rows
-}
-
 fn finished() -> Job {
     let job = Job::new(&shapes(4096));
     job.finish();
@@ -130,13 +118,13 @@ fn finished() -> Job {
 fn kills_change_neither_files_nor_a_table_that_two_sinks_share() {
     let unkilled = Job::new(&shapes(200));
     let whole_run = timed(&unkilled);
-    let (rows, tables) = (rows_of_files(&unkilled), ["events", "hops", "both"]);
+    let (rows, tables) = (unkilled.rows_in("data/rows"), ["events", "hops", "both"]);
     assert_eq!(rows.len() as u64, unkilled.rows("events"), "files hold what the table holds");
     assert!(rows.windows(2).all(|pair| pair[0] != pair[1]), "each event once");
     for seed in [1, 2] {
         let job = Job::new(&shapes(200));
         finish_through_kills(&job, &mut Dice::new(seed), 6, whole_run * 2 / 3);
-        assert_eq!(rows_of_files(&job), rows, "seed {seed}");
+        assert_eq!(job.rows_in("data/rows"), rows, "seed {seed}");
         for table in tables {
             assert_eq!(job.digest(table), unkilled.digest(table), "seed {seed}: {table}");
         }

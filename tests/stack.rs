@@ -1,5 +1,4 @@
 //! Each real service of the stack starts, does one real thing, survives a kill where that matters, and leaves nothing behind.
-
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};

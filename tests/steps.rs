@@ -2,17 +2,14 @@
 //!
 //! A point that doesn't fire fails its test, so none can be forgotten. Sleeping over a table's commit is in tests/zombie.rs; kills with a broker
 //! are in tests/kafka_exactly_once.rs.
-mod harness;
-
 use std::collections::BTreeMap;
 
 use floodmark::steps::Point;
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::{Job, Order, Run};
 
-const FAILED: Option<i32> = Some(1);
-const FENCED: Option<i32> = Some(4);
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::{FAILED, FENCED, Job, Order, Run};
+
 /// What a process does only when it finds checkpoints of an older one.
 const COLLECTION: [Point; 3] = [Point::ManifestGone, Point::ObjectGone, Point::Swept];
 
@@ -127,7 +124,7 @@ fn an_answer_lost_at_a_fence_or_a_commit_changes_nothing() {
 fn a_fence_that_can_not_be_put_ends_the_start() {
     let world = World::new();
     let job = job(&world.log);
-    assert_eq!(job.start_ordered(Order::fail(Point::FenceDue)).wait(), FAILED);
+    assert_eq!(job.start_ordered(Order::fail(Point::FenceDue)).wait(), Some(FAILED));
     world.comes_out(&job, &Point::FenceDue);
 }
 
@@ -138,7 +135,7 @@ fn a_panic_anywhere_ends_the_process_and_changes_nothing() {
     for point in [Point::Read, Point::ManifestDue, Point::CommitDue] {
         let job = job(&world.log);
         let mut run = job.start_ordered(Order::panic(point));
-        assert_eq!(run.wait(), FAILED, "{}", run.said());
+        assert_eq!(run.wait(), Some(FAILED), "{}", run.said());
         assert!(run.has_said("this is a bug in floodmark"), "{}", run.said());
         world.comes_out(&job, &point);
     }
@@ -210,7 +207,7 @@ fn one_that_stood_still_at_any_point_while_another_did_its_work_changes_nothing(
         assert_eq!(made(&job), expected, "{point}: while it sleeps");
         sleeper.resume();
         // One that has claimed nothing yet is no old one: it takes over from the other.
-        let code = if *point == Point::Looked { Some(0) } else { FENCED };
+        let code = if *point == Point::Looked { Some(0) } else { Some(FENCED) };
         assert_eq!(sleeper.wait(), code, "{point}: {}", sleeper.said());
         assert_eq!(made(&job), expected, "{point}: when it has woken");
     }

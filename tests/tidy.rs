@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use floodmark::config::ErrorId;
 use floodmark::steps::Point;
@@ -102,6 +103,15 @@ fn files_are_short() {
 }
 
 #[test]
+fn every_file_of_tests_is_run() {
+    let main = fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    let names = fs::read_dir(root().join("tests")).unwrap().map(|entry| entry.unwrap().file_name());
+    let modules = names.filter_map(|name| name.to_str()?.strip_suffix(".rs").map(str::to_owned));
+    let left_out = modules.filter(|name| name != "main" && !main.contains(&format!("\nmod {name};")));
+    assert_none(left_out.collect(), "tests/main.rs doesn't name these:");
+}
+
+#[test]
 fn errors_are_answered_and_not_unwrapped() {
     assert_none(shipped_lines_with(&[".unwrap()", ".expect(\"", "panic!("]), "an error is to be returned here:");
 }
@@ -184,6 +194,41 @@ fn every_step_point_has_its_place_its_line_and_its_crash() {
     assert_none(broken, "a step that no one can stop at, or that nobody explains:");
 }
 
+#[test]
+fn every_key_of_the_pipeline_file_has_its_claim() {
+    let reference = fs::read_to_string(root().join("docs/PIPELINE_FILE.md")).unwrap();
+    let claims = fs::read_to_string(root().join("docs/CLAIMS.md")).unwrap();
+    let mut broken = Vec::new();
+    for section in reference.split("\n## ").skip(1) {
+        let title = section.lines().next().unwrap();
+        let keys = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let claim = claims.lines().find(|line| line.starts_with(&format!("| {title} |"))).unwrap_or_default();
+        // A key is followed by its test, or by another key that has the same.
+        let shown = |key: &str| [":", ","].iter().any(|next| claim.contains(&format!("`{key}`{next}")));
+        broken.extend(keys.filter(|key| !shown(key)).map(|key| format!("{title} {key}")));
+    }
+    assert_none(broken, "keys without a test of the running job in docs/CLAIMS.md:");
+}
+
+#[test]
+fn every_test_that_a_claim_names_is_there() {
+    let claims = fs::read_to_string(root().join("docs/CLAIMS.md")).unwrap();
+    let code: String = files(".rs").into_iter().map(|source| source.text).collect();
+    let mut broken = Vec::new();
+    for named in claims.split('`').skip(1).step_by(2) {
+        let (path, test) = named.split_once(": ").unwrap_or((named, named));
+        if path.ends_with(".rs") && !root().join(path).exists() {
+            broken.push(path.to_owned());
+        }
+        let is_test = test.matches('_').count() > 2
+            && test.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if is_test && !code.contains(&format!("fn {test}(")) {
+            broken.push(test.to_owned());
+        }
+    }
+    assert_none(broken, "docs/CLAIMS.md names what isn't there:");
+}
+
 /// No longer name goes on at `at`.
 fn ends(text: &str, at: usize) -> bool {
     !text[at..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
@@ -195,6 +240,25 @@ fn the_pure_machine_depends_on_nothing_that_touches_the_world() {
     let used = manifest["dependencies"].as_table().unwrap().keys().map(String::as_str);
     let foreign: BTreeSet<&str> = used.filter(|name| !PIPELINE_MAY_USE.contains(name)).collect();
     assert_none(foreign.into_iter().map(str::to_owned).collect(), "not on the list of floodmark-pipeline:");
+}
+
+/// Every crate with the features that it is built with, of the program alone or with its tests.
+fn built(with: &[&str]) -> BTreeSet<String> {
+    let tree = ["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p} [{f}]"];
+    let output = Command::new(env!("CARGO")).current_dir(root()).args(tree).args(with).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let name = |line: &str| line.replace(" (*)", "").replace(" (proc-macro)", "");
+    lines.lines().map(name).filter(|line| !line.starts_with("floodmark")).collect()
+}
+
+/// A feature that a test's crate turns on in a crate of the program has all that stands on it built twice.
+#[test]
+fn the_program_and_its_tests_share_one_build() {
+    let program = built(&["--edges", "normal,build"]);
+    let with_tests = built(&["--workspace", "--edges", "normal,build,dev"]);
+    let twice: Vec<_> = program.difference(&with_tests).cloned().collect();
+    assert_none(twice, "these have other features with the tests; ask for the same in Cargo.toml:");
 }
 
 #[test]

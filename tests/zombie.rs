@@ -1,19 +1,15 @@
 //! A process that stood still while another took its place, and wakes: it writes nothing that counts, and goes.
-mod harness;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use floodmark::steps::Point;
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::tables::block_on;
-use harness::{Job, Run};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
-/// The exit code that says "don't restart me".
-const FENCED: Option<i32> = Some(4);
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::tables::block_on;
+use crate::harness::{FENCED, Job, Run};
 
 /// Shares of the log, in thousandths.
 const AT_FIRST: usize = 300;
@@ -99,7 +95,7 @@ impl Zombie {
 
     fn wakes_and_is_fenced(&mut self) {
         self.run.resume();
-        assert_eq!(self.run.wait(), FENCED, "{}", self.run.said());
+        assert_eq!(self.run.wait(), Some(FENCED), "{}", self.run.said());
         assert!(self.run.has_said("fenced: incarnation 2"), "{}", self.run.said());
     }
 

@@ -82,6 +82,7 @@ pub enum Effect {
 pub struct Publication {
     pub manifest: Manifest,
     pub segments: Vec<cut::SegmentObject>,
+    /// One for each worker; none where the state is still that of the manifest before.
     pub state: Vec<(WorkerId, floodmark_state::Snapshot)>,
     /// The first checkpoint with rows that some sink still waits for, this one included.
     pub oldest_waiting: Option<CheckpointId>,
@@ -137,6 +138,8 @@ pub struct Coordinator {
     segment_bytes: BTreeMap<CheckpointId, u64>,
     paused: bool,
     ending: Option<Ending>,
+    /// A sink holds more than the last manifest says.
+    unrecorded: bool,
     /// The last cut that is durable or on its way.
     nodes: NodesAtCut,
 }
@@ -176,6 +179,7 @@ impl Coordinator {
             savepoint: None,
             paused: false,
             ending: None,
+            unrecorded: false,
             nodes,
         }
     }
@@ -212,7 +216,7 @@ impl Coordinator {
             self.ending = Some(Ending { drain: false, last: Some(self.last_id) });
             effects.push(Effect::CommitNow);
         }
-        effects.extend(self.finished());
+        effects.extend(self.finish());
         effects
     }
 
@@ -240,7 +244,7 @@ impl Coordinator {
         }
         effects.extend(self.pause_or_resume());
         effects.extend(self.barrier_if_due(now_ms));
-        effects.extend(self.finished());
+        effects.extend(self.finish());
         effects
     }
 
@@ -272,8 +276,8 @@ impl Coordinator {
 
     /// The last checkpoint of a job that stops is durable: only sinks are waited for.
     pub fn waits_only_for_sinks(&self) -> bool {
-        let begun = self.ending.is_some_and(|e| e.last.is_some());
-        begun && self.aligning.is_none() && self.publishing.is_empty()
+        let last = self.ending.and_then(|ending| ending.last);
+        last.is_some_and(|last| self.aligning.is_none() && self.publishing.iter().all(|id| *id > last))
     }
 
     fn barrier_if_due(&mut self, now_ms: u64) -> Vec<Effect> {
@@ -358,6 +362,7 @@ impl Coordinator {
             let commit_id = commit_id(epoch, *sink);
             book.epochs.push_back(cut::pending_epoch(&plan, *sink, epoch, commit_id, segments, &at, &self.nodes));
         }
+        self.unrecorded = false;
         let digest = parts.iter().fold(0u128, |sum, p| sum.wrapping_add(p.state.digest.sum));
         let manifest = self.manifest(id, digest);
         let state = parts.into_iter().map(|p| (p.worker, p.state)).collect();
@@ -421,6 +426,7 @@ impl Coordinator {
         {
             book.epochs.drain(..=at);
             book.base = Some(epoch);
+            self.unrecorded = true;
         }
         match self.oldest_waiting() {
             Some(first) => self.segment_bytes = self.segment_bytes.split_off(&first),
@@ -434,11 +440,29 @@ impl Coordinator {
         self.sinks.values().filter_map(first).min()
     }
 
-    fn finished(&self) -> Option<Effect> {
-        let last = self.ending?.last?;
+    /// The end, once all is durable and committed. One more manifest comes before it, which says so: a sink that keeps no mark (standard output)
+    /// would get its last epochs again.
+    fn finish(&mut self) -> Option<Effect> {
+        self.ending?.last?;
         let durable = self.aligning.is_none() && self.publishing.is_empty();
-        let committed = self.sinks.values().all(|b| b.epochs.iter().all(|e| e.epoch.checkpoint > last));
-        (durable && committed).then_some(Effect::Finished)
+        let committed = self.sinks.values().all(|book| book.epochs.is_empty());
+        if !(durable && committed) {
+            return None;
+        }
+        if !std::mem::take(&mut self.unrecorded) {
+            return Some(Effect::Finished);
+        }
+        self.last_id = self.last_id.next();
+        self.publishing.push_back(self.last_id);
+        let manifest = self.manifest(self.last_id, self.state_digest);
+        let (segments, state) = (vec![], vec![]);
+        Some(Effect::Publish(Box::new(Publication {
+            manifest,
+            segments,
+            state,
+            oldest_waiting: None,
+            savepoint: None,
+        })))
     }
 
     fn admit(&self, partition: PartitionIndex) -> Option<Effect> {

@@ -23,6 +23,8 @@ pub struct Publisher {
     incarnation: Incarnation,
     /// Immutable files of the last complete manifest, by worker and name.
     known: BTreeMap<(WorkerId, String), StateFileRecord>,
+    /// State of the last complete manifest, by worker, and its digest.
+    last: (Vec<Vec<StateFileRecord>>, u128),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +43,16 @@ pub enum PublishError {
 impl Publisher {
     /// `restored` is the state that the workers went on from, file by file under the names it has in the directory, if their stores have kept it as it was.
     pub fn new(dir: CheckpointDir, incarnation: Incarnation, restored: &[Vec<StateFileRecord>]) -> Self {
-        let mut publisher = Self { dir, incarnation, known: BTreeMap::new() };
-        publisher.remember(restored);
+        let mut publisher = Self { dir, incarnation, known: BTreeMap::new(), last: Default::default() };
+        publisher.know(restored);
         publisher
+    }
+
+    /// Publishes the first manifest of a start, whose state lies in the directory already.
+    pub async fn publish_restored(&mut self, manifest: Manifest) -> Result<(Manifest, String), DirError> {
+        let name = self.dir.publish(&manifest).await?;
+        self.last = (manifest.state.clone(), manifest.state_digest);
+        Ok((manifest, name))
     }
 
     /// Publishes, however often it takes, as long as no newer start has taken over. `complain` hears of every failure. Returns the manifest and its name.
@@ -60,7 +69,8 @@ impl Publisher {
         loop {
             match self.attempt(&mut manifest, &mut segments, &state).await {
                 Ok(name) => {
-                    self.remember(&manifest.state);
+                    self.know(&manifest.state);
+                    self.last = (manifest.state.clone(), manifest.state_digest);
                     return Ok((manifest, name));
                 }
                 Err(error @ PublishError::Dir(DirError::Taken { .. } | DirError::NotAtomic { .. })) => {
@@ -88,11 +98,15 @@ impl Publisher {
             steps::pass(Point::Segment)?;
             segments.pop();
         }
-        let mut workers = vec![];
-        for (worker, snapshot) in state {
-            workers.push(self.take_over(manifest.checkpoint, *worker, snapshot).await?);
+        if state.is_empty() {
+            (manifest.state, manifest.state_digest) = self.last.clone();
+        } else {
+            let mut workers = vec![];
+            for (worker, snapshot) in state {
+                workers.push(self.take_over(manifest.checkpoint, *worker, snapshot).await?);
+            }
+            manifest.state = workers;
         }
-        manifest.state = workers;
         steps::pass(Point::ManifestDue)?;
         Ok(self.dir.publish(manifest).await?)
     }
@@ -152,7 +166,7 @@ impl Publisher {
         Ok(StateFileRecord { name, path, length, digest, immutable })
     }
 
-    fn remember(&mut self, state: &[Vec<StateFileRecord>]) {
+    fn know(&mut self, state: &[Vec<StateFileRecord>]) {
         self.known.clear();
         for (worker, files) in state.iter().enumerate() {
             let immutable = files.iter().filter(|f| f.immutable);

@@ -12,7 +12,7 @@ use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, NodeRecord};
 use crate::checkpoint::savepoint;
 use crate::config;
-use crate::config::model::{Location, Settings};
+use crate::config::model::Settings;
 use crate::job::now_ms;
 use crate::status::units::{age, grouped, size};
 use crate::store;
@@ -93,12 +93,6 @@ pub fn run(args: &CheckpointsArgs) -> ExitCode {
 }
 
 fn list(settings: &Settings) -> Result<Vec<Entry>, ListError> {
-    // Looking makes no folder.
-    if let Location::File(path) = &settings.checkpoint_dir
-        && !path.exists()
-    {
-        return Ok(vec![]);
-    }
     let store = store::open(&settings.checkpoint_dir, &settings.s3)?;
     let dir = CheckpointDir::new(store, settings.checkpoint_dir.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -17,7 +17,7 @@ use super::error_id::ErrorId;
 use super::fingerprint;
 use super::graph;
 use super::keys::{CHECKPOINT, DEDUP, Group, PIPELINE, S3, SECTIONS, SINK, SOURCE, WINDOW, later};
-use super::model::{Pipeline, S3Settings, Secret, Settings, StateBackend};
+use super::model::{Location, Pipeline, S3Settings, Secret, Settings, StateBackend};
 use super::operator::{self, DedupDraft, WindowDraft};
 use super::sink::{self, SinkDraft, bad_address, check_name, place};
 use super::source::{self, SourceDraft};
@@ -136,11 +136,12 @@ fn pipeline_section(cx: &Context<'_>, document: &DeTable<'_>, path: &Path) -> (S
         check_name(&table, "a pipeline's id", id);
     }
     let max_parallelism = table.integer("max_parallelism").map_or(i64::from(u16::MAX), |m| m.value) as u16;
-    let settings = settings(&table, path, max_parallelism);
-    (id.map(|i| i.value).unwrap_or_default(), max_parallelism, settings)
+    let id = id.map(|i| i.value).unwrap_or_default();
+    let settings = settings(&table, path, &id, max_parallelism);
+    (id, max_parallelism, settings)
 }
 
-fn settings(table: &Table<'_>, path: &Path, max_parallelism: u16) -> Settings {
+fn settings(table: &Table<'_>, path: &Path, id: &str, max_parallelism: u16) -> Settings {
     let empty = DeTable::new();
     let below = |key: &str, group: &'static Group| {
         let title = format!("[pipeline.{key}]");
@@ -154,7 +155,11 @@ fn settings(table: &Table<'_>, path: &Path, max_parallelism: u16) -> Settings {
     Settings {
         file: path.to_owned(),
         checkpoint_interval: checkpoint.duration("interval").map_or(Duration::ZERO, |d| d.value),
-        checkpoint_dir: place(&checkpoint, "dir"),
+        checkpoint_dir: if checkpoint.has("dir") {
+            place(&checkpoint, "dir")
+        } else {
+            Location::File(format!("data/{id}/checkpoints").into())
+        },
         retain: checkpoint.integer("retain").map_or(1, |n| n.value as usize),
         state: match table.choice("state") {
             Some(state) if state.value == "memory" => StateBackend::Memory,

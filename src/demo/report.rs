@@ -130,11 +130,11 @@ impl Report {
         let metadata = metadata.strip_prefix("file://").unwrap_or(metadata);
         writeln!(
             f,
-            "  DuckDB     install iceberg; load iceberg; select event_type, count(*) from iceberg_scan('{metadata}') group by all;"
+            "  DuckDB     (in its shell, `duckdb`) install iceberg; load iceberg; select event_type, count(*) from iceberg_scan('{metadata}') group by all;"
         )?;
         writeln!(
             f,
-            "  PyIceberg  from pyiceberg.catalog.sql import SqlCatalog; print(SqlCatalog('floodmark', uri='sqlite:///{}').load_table('{name}').scan().count())",
+            "  PyIceberg  (pip install 'pyiceberg[sql-sqlite,pyarrow]') from pyiceberg.catalog.sql import SqlCatalog; print(SqlCatalog('floodmark', uri='sqlite:///{}').load_table('{name}').scan().count())",
             self.folder.join("catalog.db").display()
         )
     }

@@ -84,7 +84,12 @@ impl Read for Content {
         match self {
             Self::Plain(file) => file.read(buffer),
             Self::Gzip(decoder) => decoder.read(buffer),
-            Self::Zstd(decoder) => decoder.read(buffer),
+            Self::Zstd(decoder) => decoder.read(buffer).map_err(broken),
         }
     }
+}
+
+/// The decoder for zstd has no kind of error for content that isn't; the one for gzip has.
+fn broken(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::Other { io::Error::new(io::ErrorKind::InvalidData, error) } else { error }
 }

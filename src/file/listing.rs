@@ -53,7 +53,10 @@ impl Listing {
         } else if path.is_dir() {
             self.walk(path, &mut paths)?;
         } else {
-            std::fs::metadata(path).map_err(|e| file_error(path, e))?;
+            // A pipe or a device has no size to read to, and would keep a worker waiting that nothing can stop.
+            if !std::fs::metadata(path).map_err(|e| file_error(path, e))?.is_file() {
+                return Err(SourceError::Setting(format!("{}: neither a file nor a folder", path.display())));
+            }
             paths.push(path.to_owned());
         }
         let mut names = paths.iter().map(|path| self.name_of(path)).collect::<Result<Vec<_>, _>>()?;
@@ -132,5 +135,7 @@ mod tests {
     fn a_file_is_itself_and_must_be_there() {
         assert_eq!(names(&tree(), "/b.json"), ["b.json"]);
         assert!(matches!(Listing::new("/nowhere/x.json").names(), Err(SourceError::File { .. })));
+        let device = Listing::new("/dev/null").names().unwrap_err();
+        assert_eq!(device.to_string(), "/dev/null: neither a file nor a folder");
     }
 }

@@ -4,6 +4,7 @@
 //! Keeps: offsets are line numbers from 0; a position holds the digest of all that was read before it; at most `MAX_OPEN` files are open.
 //! An empty line is a record without bytes. What stands behind the last newline is a record only where the file's end is fixed.
 //! Tested: file/tests.rs.
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
@@ -70,7 +71,15 @@ impl Reader for FileReader {
     ) -> Result<(), SourceError> {
         let end = end.map(|end| end.max(0) as u64);
         let mut file = AssignedFile::new(partition, self.listing.path_of(&name.topic), end);
-        file.go_on_from(name, from)?;
+        match file.go_on_from(name, from) {
+            // It went before anything of it was read: it has nothing, and is over. Should it come back, it is read.
+            Err(SourceError::File { error, .. })
+                if error.kind() == ErrorKind::NotFound && *from == Position::default() =>
+            {
+                file.ended = true;
+            }
+            opened => opened?,
+        }
         if !self.has_room() {
             file.lines = None;
         }

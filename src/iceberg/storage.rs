@@ -112,7 +112,7 @@ pub fn why(error: &Error) -> String {
 /// A folder of the pipeline file as tables spell it.
 pub fn location_of(folder: &Location) -> std::io::Result<String> {
     Ok(match folder {
-        Location::File(path) => format!("file://{}", std::path::absolute(path)?.display()),
+        Location::File(path) => format!("file://{}", store::absolute(path)?.display()),
         Location::S3 { bucket, prefix } => format!("s3://{}", FilePath::new(bucket).join(prefix).display()),
     }
     .trim_end_matches('/')

@@ -1,5 +1,6 @@
 //! Carries out what the coordinator decides: commands to workers, manifests to the publisher, epochs to committers.
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -112,16 +113,24 @@ impl Hands {
     }
 }
 
-/// A file that was changed in place stays so: starting again would end in the same place.
+/// What is wrong with a file or a record stays so: starting again would end in the same place.
 fn failure(error: &JobError) -> Failure {
-    match error {
-        JobError::Worker(WorkerError::Source { error: SourceError::FileChanged { .. }, .. }) => {
-            Failure::Stuck(format!(
-                "{error}\n  choose: put the file back as it was\n          a new pipeline id   read all files from their beginning"
-            ))
+    let JobError::Worker(WorkerError::Source { error: source, .. }) = error else {
+        return Failure::Failed(error.to_string());
+    };
+    let choices = match source {
+        SourceError::FileChanged { .. } => {
+            "put the file back as it was\n          a new pipeline id   read all files from their beginning"
         }
-        _ => Failure::Failed(error.to_string()),
-    }
+        SourceError::Record { .. } => {
+            "mend the record where it lies\n          on_error = \"output\"   bad records go to a sink of their own"
+        }
+        SourceError::File { error, .. } if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => {
+            "put a file in its place that can be read\n          take it away   the job goes on without what is left of it"
+        }
+        _ => return Failure::Failed(error.to_string()),
+    };
+    Failure::Stuck(format!("{error}\n  choose: {choices}"))
 }
 
 /// What waits from before a restart is due at once.

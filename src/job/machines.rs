@@ -56,7 +56,7 @@ async fn publish_first(
 ) -> Result<Retained, Failure> {
     if snapshots.is_empty() {
         manifest.state = started.restored.as_ref().map_or(vec![], |named| named.manifest.state.clone());
-        let name = started.dir.publish(&manifest).await.map_err(StartError::Dir)?;
+        let (manifest, name) = publisher.publish_restored(manifest).await.map_err(StartError::Dir)?;
         return Ok(Retained { name, manifest });
     }
     manifest.state_digest = snapshots.iter().fold(0, |sum: u128, (_, s)| sum.wrapping_add(s.digest.sum));

@@ -56,6 +56,9 @@ impl From<StartError> for Failure {
             StartError::State(state) if needs_a_choice(&state) => {
                 Self::Refused(Refused(vec![Refusal::State(state.to_string())]))
             }
+            StartError::Source { error: ref source, .. } if source.needs_a_person() => Self::Stuck(error.to_string()),
+            StartError::Sink(SinkError::Away { .. }) => Self::Failed(error.to_string()),
+            StartError::Store(_) | StartError::Sink(_) => Self::Stuck(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
     }

@@ -2,6 +2,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use floodmark_pipeline::align::Standing;
 use floodmark_pipeline::hash::key_groups_of;
@@ -31,6 +32,10 @@ use crate::runtime::worker::{Duties, Worker};
 use crate::source::connect::decoder_for;
 use crate::source::names::PartitionNames;
 
+/// How long the end of a run waits for a worker. One that hangs in a call of the system (a network disk that is away) ends with the process.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+const STOP_POLL: Duration = Duration::from_millis(1);
+
 /// A running worker, seen from the control side.
 pub struct WorkerHandle {
     commands: Sender<ToWorker>,
@@ -50,8 +55,10 @@ impl Drop for WorkerHandle {
     fn drop(&mut self) {
         self.send(ToWorker::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic of the worker has been printed by the thread itself.
-            let _ = thread.join();
+            let asked = Instant::now();
+            while !thread.is_finished() && asked.elapsed() < STOP_LIMIT {
+                std::thread::sleep(STOP_POLL);
+            }
         }
     }
 }

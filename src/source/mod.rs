@@ -134,3 +134,17 @@ pub enum SourceError {
     #[error("{partition} at offset {offset}: {message}")]
     Record { partition: PartitionName, offset: i64, message: String },
 }
+
+impl SourceError {
+    /// Another start would find the same.
+    pub fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Away(..) => false,
+            Self::File { error, .. } => {
+                use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
+                matches!(error.kind(), InvalidData | InvalidInput | NotFound | PermissionDenied)
+            }
+            _ => true,
+        }
+    }
+}

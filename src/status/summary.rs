@@ -14,6 +14,9 @@ pub fn text(status: &Status) -> Option<String> {
         grouped(status.checkpoint.completed),
         status.restored_from.as_ref().map_or(String::new(), |from| format!("; went on from {from}")),
     )];
+    if status.restored_from.is_some() {
+        lines.push("  counted since the pipeline's first start:".to_owned());
+    }
     lines.extend(status.nodes.iter().map(node));
     for sink in status.sinks.iter().filter(|s| s.waiting_rows > 0) {
         lines.push(format!("  {} rows wait in the outbox for {}", grouped(sink.waiting_rows), sink.name));

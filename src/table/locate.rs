@@ -10,6 +10,7 @@ use iceberg::io::FileIO;
 use iceberg::spec::TableMetadata;
 
 use super::{LoadedTable, TableError};
+use crate::store;
 
 /// Loads the table that `location` names: `…/metadata/00003-….metadata.json`, or a table's folder (local, or `file:`).
 pub async fn load(location: &str, file_io: FileIO) -> Result<LoadedTable, TableError> {
@@ -47,11 +48,8 @@ fn newest_metadata(location: &str) -> Result<String, TableError> {
 
 /// Storage knows absolute locations only.
 fn absolute(location: &str) -> Result<String, TableError> {
-    if location.contains("://") || location.starts_with("file:/") {
-        return Ok(location.to_owned());
-    }
-    let path = location.strip_prefix("file:").unwrap_or(location);
-    let absolute = std::path::absolute(path)
+    let Some(path) = local_path(location) else { return Ok(location.to_owned()) };
+    let absolute = store::absolute(&path)
         .map_err(|error| TableError::Location { path: location.to_owned(), problem: error.to_string() })?;
     Ok(absolute.to_string_lossy().into_owned())
 }

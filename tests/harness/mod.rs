@@ -2,8 +2,6 @@
 //!
 //! Everything goes through the command line and the files that a user has too.
 //! Doesn't know: the engine. Keeps: no process outlives its test (`floodmark_stack::process`).
-// Each test file is a program of its own and uses its own part of this.
-#![allow(dead_code)]
 pub mod broker;
 pub mod dice;
 pub mod kills;
@@ -28,6 +26,11 @@ use tempfile::TempDir;
 
 /// How long anything may take before a test gives up. Generous: a busy machine isn't a failure.
 pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Exit codes of `floodmark run`, as docs/OPERATING.md has them.
+pub const FAILED: i32 = 1;
+pub const REFUSED: i32 = 3;
+pub const FENCED: i32 = 4;
 
 /// A pipeline file, its data and its checkpoints.
 pub struct Job {
@@ -56,6 +59,15 @@ impl Job {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Rows in the visible files of a file sink, sorted; none while there is no folder.
+    pub fn rows_in(&self, folder: &str) -> Vec<String> {
+        let files = fs::read_dir(self.path(folder)).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let texts = files.filter(|path| path.is_file()).map(|file| fs::read_to_string(file).unwrap());
+        let mut rows: Vec<_> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        rows.sort();
+        rows
     }
 
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
@@ -136,8 +148,9 @@ impl Job {
         run.stop();
     }
 
-    fn newest_manifest(&self) -> Option<PathBuf> {
-        fs::read_dir(self.path("data/checkpoints/manifests")).ok()?.flatten().map(|entry| entry.path()).max()
+    /// None while there is none.
+    pub fn newest_manifest(&self) -> Option<PathBuf> {
+        published(&self.path("data/checkpoints/manifests")).max()
     }
 }
 
@@ -289,7 +302,11 @@ impl Run {
 
 /// Newest file of a folder by name.
 pub fn newest(folder: &Path) -> PathBuf {
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths.pop().unwrap_or_else(|| panic!("{} is empty", folder.display()))
+    published(folder).max().unwrap_or_else(|| panic!("{} is empty", folder.display()))
+}
+
+/// Files under their last names: one that a kill has left half written has a `#` in its name.
+fn published(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(|path| !path.to_string_lossy().contains('#'))
 }

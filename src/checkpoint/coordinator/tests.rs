@@ -283,7 +283,12 @@ fn a_stop_ends_with_one_last_checkpoint_and_all_that_waits_committed() {
     assert_eq!(world.published(20, 5), "epoch 5, release 5, commit now");
     assert!(world.coordinator.waits_only_for_sinks());
     assert_eq!(world.does(9_000, Input::Tick), "", "no further checkpoint");
-    assert_eq!(world.does(9_001, Input::Committed(OUT, epoch(5))), "finished");
+    let effects = world.step(9_001, Input::Committed(OUT, epoch(5)));
+    assert_eq!(words(&effects), "publish 6", "of what has been committed");
+    let record = &manifest(&effects).sinks[0];
+    assert_eq!((record.base, record.epochs.len()), (Some(epoch(5)), 0));
+    assert!(world.coordinator.waits_only_for_sinks(), "nothing would be lost without it");
+    assert_eq!(world.published(9_002, 6), "release 6, finished");
 }
 
 #[test]
@@ -302,7 +307,8 @@ fn a_log_that_is_read_to_its_end_ends_the_job() {
     let manifest = manifest(&effects);
     assert_eq!(manifest.partitions[0].status, crate::checkpoint::manifest::Status::Ended);
     assert_eq!(world.published(12, 5), "epoch 5, release 5, commit now");
-    assert_eq!(world.does(13, Input::Committed(OUT, epoch(5))), "finished");
+    assert_eq!(world.does(13, Input::Committed(OUT, epoch(5))), "publish 6");
+    assert_eq!(world.published(14, 6), "release 6, finished");
 }
 
 #[test]

@@ -190,7 +190,8 @@ fn describe_sink(pipeline: &Pipeline, config: &SinkConfig, input: &Schema) -> (S
         SinkConnector::Stdout => {
             details.push(format!("prints      every {}", show_duration(config.commit_interval)));
             details.push(
-                "guarantee   at least once: after a crash, rows since the last checkpoint are printed again".into(),
+                "guarantee   at least once: after a crash, rows printed since the last checkpoint are printed again"
+                    .into(),
             );
             "stdout".into()
         }

@@ -73,7 +73,7 @@ pub const CHECKPOINT: Group = Group {
         key(
             "dir",
             Text,
-            Value("file:data/checkpoints"),
+            Derived("`file:data/ID/checkpoints`"),
             r#""s3://bucket/checkpoints""#,
             "Where they are kept: `file:PATH` (from the working directory) or `s3://BUCKET/PREFIX`.",
         ),

@@ -25,7 +25,7 @@ fn what_is_not_written_has_its_default() {
     let settings = &pipeline.settings;
     assert_eq!(pipeline.plan.max_parallelism, 128);
     assert_eq!(settings.checkpoint_interval, Duration::from_secs(1));
-    assert_eq!(settings.checkpoint_dir, Location::File("data/checkpoints".into()));
+    assert_eq!(settings.checkpoint_dir, Location::File("data/shop/checkpoints".into()));
     assert_eq!((settings.retain, settings.batch_rows, settings.queue_batches), (5, 4096, 4));
     assert_eq!(settings.state, StateBackend::RocksDb);
     assert_eq!((settings.memory_bytes, settings.outbox_bytes), (2 << 30, 4 << 30));

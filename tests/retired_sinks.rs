@@ -1,13 +1,12 @@
 //! Pipeline files that were edited between two runs: what a sink that has left was still owed, it gets.
-mod harness;
-
 use std::fs;
 
 use floodmark::checkpoint::manifest::{Manifest, SinkRecord};
-use harness::Job;
-use harness::log::Log;
-use harness::pipelines::Dials;
-use harness::tables::rows_of;
+
+use crate::harness::Job;
+use crate::harness::log::Log;
+use crate::harness::pipelines::Dials;
+use crate::harness::tables::rows_of;
 
 const RETIRED: &str = "duplicates_table";
 
@@ -48,11 +47,8 @@ fn killed_and_edited(log: &Log) -> Job {
     job
 }
 
-/// What isn't published yet has a `#` in its name.
 fn newest_manifest(job: &Job) -> Option<Manifest> {
-    let files = fs::read_dir(job.path("data/checkpoints/manifests")).ok()?.flatten();
-    let published = files.map(|file| file.path()).filter(|path| !path.to_string_lossy().contains('#'));
-    Manifest::decode(&fs::read(published.max()?).ok()?).ok()
+    Manifest::decode(&fs::read(job.newest_manifest()?).ok()?).ok()
 }
 
 fn retired(manifest: &Manifest) -> &SinkRecord {
