@@ -27,7 +27,7 @@ test:
 	-@scripts/timed format cargo fmt --all --check
 	-@scripts/timed lints cargo clippy --release --workspace --all-targets -- -D warnings
 	-@scripts/timed build cargo test --release --workspace --no-run
-	-@scripts/timed tests cargo test --release --workspace --no-fail-fast
+	-@scripts/timed tests scripts/run-tests
 	@scripts/timed --table
 
 bench:

@@ -112,11 +112,8 @@ pub async fn run(
     running.show();
     running.hands.stop();
     publishing.abort();
-    let folder = work::folder(pipeline, started.incarnation);
-    if end.is_ok()
-        && let Err(error) = std::fs::remove_dir_all(&folder)
-    {
-        tracing::debug!("{} not removed: {error}; the next start does it", folder.display());
+    if end.is_ok() {
+        work::leave(pipeline, started.incarnation);
     }
     match end {
         // What fails because a newer start has swept up behind us isn't tried again.

@@ -28,6 +28,16 @@ pub fn folder(pipeline: &Pipeline, incarnation: Incarnation) -> PathBuf {
     base(pipeline).join(incarnation_name(incarnation))
 }
 
+/// Removes the folder of a start that has come to a good end, and the one around it if that was the last. What can't be removed is left to the next start.
+pub fn leave(pipeline: &Pipeline, incarnation: Incarnation) {
+    let folder = folder(pipeline, incarnation);
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!("{} not removed: {error}; the next start does it", folder.display());
+    }
+    // Others may lie beside it.
+    let _ = std::fs::remove_dir(base(pipeline));
+}
+
 /// Removes what starts before this one have left.
 pub fn remove_older(base: &Path, ours: Incarnation) -> io::Result<()> {
     let ours = incarnation_name(ours);

@@ -14,7 +14,7 @@ use super::store::{SteppedStore, Switch};
 use crate::checkpoint::dir::CheckpointDir;
 use crate::config::model::Pipeline;
 use crate::job::sinks::running_digest;
-use crate::job::start;
+use crate::job::{start, work};
 use crate::sink::Sink;
 use crate::sink::file::FileSink;
 use crate::source::Log;
@@ -153,8 +153,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let folder = std::env::temp_dir().join(format!("floodmark-{}", self.pipeline.plan.pipeline));
         // None was made if no worker was.
-        let _ = std::fs::remove_dir_all(folder);
+        let _ = std::fs::remove_dir_all(work::base(&self.pipeline));
     }
 }
