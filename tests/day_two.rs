@@ -7,7 +7,7 @@ use crate::harness::kills::finish_through_kills;
 use crate::harness::log::Log;
 use crate::harness::pipelines::{Dials, TABLES};
 use crate::harness::tables::{Digest, rows_of, sum_of};
-use crate::harness::{Job, newest};
+use crate::harness::{Job, REFUSED, newest};
 
 const SMALL: [&str; 4] = ["--event-rate", "100", "--users", "500"];
 /// So rare that none is taken before the end.
@@ -119,6 +119,35 @@ fn a_file_that_grew_after_the_end_goes_on_behind_what_was_read() {
             Some(expected) => assert_eq!(&job.digests(), expected, "{way}"),
         }
     }
+}
+
+/// The end of a file is where it ends at this start, not where it ended when a run began that didn't come so far.
+#[test]
+fn a_line_that_was_half_written_when_a_run_failed_is_whole_in_the_next() {
+    let job = Job::new(
+        r#"
+[pipeline]
+id = "halves"
+[source.lines]
+type = "file"
+path = "data/lines.json"
+schema = { id = "int64" }
+on_error = "fail"
+[sink.out]
+from = "lines"
+type = "file"
+dir = "file:out"
+"#,
+    );
+    let write = |text: &str| fs::write(job.path("data/lines.json"), text).unwrap();
+    write("{\"id\":1}\n{\"id\":2");
+    job.ends_with(REFUSED, &[]);
+    write("{\"id\":1}\n{\"id\":2}\n{\"id\":\"3\"}\n");
+    job.ends_with(REFUSED, &[]);
+    // Mended, and shorter than it was.
+    write("{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n");
+    job.finish();
+    assert_eq!(job.rows_in("out"), ["{\"id\":1}", "{\"id\":2}", "{\"id\":3}"]);
 }
 
 #[test]

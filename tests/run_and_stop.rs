@@ -287,6 +287,9 @@ fn what_the_command_line_gets_wrong_ends_with_code_2_and_starts_nothing() {
     let missing = job.ended(&["run", "clicks.toml", "--from", "savepoints/none"]);
     assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
     assert!(text(&missing.stderr).contains("--from savepoints/none: not found in file:checkpoints"));
+    let gap = job.ended(&["run", "clicks.toml", "--accept-gap", "nobody"]);
+    assert_eq!(gap.status.code(), Some(2), "{}", text(&gap.stderr));
+    assert!(text(&gap.stderr).contains("--accept-gap nobody: the pipeline file has no such sink"));
     assert!(!job.path("out").join("_floodmark").exists());
     assert_eq!(job.ended(&["run", "none.toml"]).status.code(), Some(2));
     let named = job.ended(&["savepoint", "clicks.toml", "../x"]);

@@ -19,7 +19,7 @@ use crate::checkpoint::cut::NodesAtCut;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, Status};
 use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
-use crate::config::model::{End, Pipeline};
+use crate::config::model::{End, Pipeline, SourceConnector};
 use crate::runtime::counters::NodeCounters;
 use crate::sink::{Opened, PendingEpoch, SinkError};
 use crate::source::connect::log_for;
@@ -113,6 +113,7 @@ impl World {
 
 pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
     can_be_reset(pipeline, options)?;
+    can_have_a_gap(pipeline, options)?;
     start_in(World::of(pipeline)?, pipeline, options).await
 }
 
@@ -170,6 +171,16 @@ fn can_be_reset(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--reset {name}: {why}; nothing was started")));
     }
     Ok(())
+}
+
+fn can_have_a_gap(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
+    let is_sink = |name: &&String| pipeline.plan.find(name).is_some_and(|id| pipeline.sinks.contains_key(&id));
+    match options.accept_gap.iter().find(|name| !is_sink(name)) {
+        Some(name) => {
+            Err(Failure::Usage(format!("--accept-gap {name}: the pipeline file has no such sink; nothing was started")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn refuse(decided: Plan) -> Result<Plan, Failure> {
@@ -370,6 +381,7 @@ async fn enter(
     let config = &pipeline.sources[&log.node];
     let failed = |error| StartError::Source { node: pipeline.plan.node(log.node).name.clone(), error };
     let ends = log.log.resolve_end(&config.end, &log.partitions).await.map_err(failed)?;
+    let is_file = matches!(config.connector, SourceConnector::File(_));
     let (mut new, mut new_ends) = (vec![], vec![]);
     for (info, end) in log.partitions.iter().zip(ends) {
         let known = partitions.index_of(&info.name);
@@ -379,8 +391,11 @@ async fn enter(
                 new_ends.push(end);
             }
             Some((at, record)) if record.status != Status::Live && end != record.end => partitions.come_back(at, end),
-            // An end once resolved stays; one that the file has begun or ceased to ask for is in force from now on.
-            Some((at, record)) if end.is_none() != record.end.is_none() => partitions.end_at(at, end),
+            // An end once resolved stays; one that the file has begun or ceased to ask for is in force from now on. A file's end is where it ends now:
+            // it may have been in the middle of a line when it was looked at.
+            Some((at, record)) if end.is_none() != record.end.is_none() || is_file && end != record.end => {
+                partitions.end_at(at, end);
+            }
             Some(_) => {}
         }
     }

@@ -135,13 +135,13 @@ impl FileSink {
         }
     }
 
-    /// Gives the rows their visible name. May be repeated.
+    /// Gives the rows their visible name. May be repeated. A rename, and not a copy: on a disk a copy stands under a third name for a moment, and a
+    /// kill at that moment would leave it in the folder, beside the file.
     async fn link(&self, file: &str) -> Result<(), SinkError> {
-        let hidden = self.hidden(file);
-        match self.store.copy(&hidden, &Path::from(file)).await {
+        match self.store.rename(&self.hidden(file), &Path::from(file)).await {
             Ok(()) => {
                 steps::reached(Point::Linked);
-                self.store.delete(&hidden).await.map_err(|e| self.away(e))
+                Ok(())
             }
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(e) => Err(self.away(e)),

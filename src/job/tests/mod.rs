@@ -47,7 +47,7 @@ async fn a_run_gives_every_event_once() {
         "checkpoints: delete",
         "rows: put _floodmark/rows/rows/",
         "rows: put _floodmark/rows/0",
-        "rows: copy to rows-",
+        "rows: rename to rows-",
         "counts: put _floodmark/counts/0",
         "commit answered",
         "worker 1",

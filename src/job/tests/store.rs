@@ -9,7 +9,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
+    PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 use tokio::sync::Notify;
 
@@ -109,6 +109,12 @@ impl ObjectStore for SteppedStore {
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let done = self.inner.copy_opts(from, to, options).await;
         self.switch.step(format!("{}: copy to {to}", self.name)).await;
+        done
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        let done = self.inner.rename_opts(from, to, options).await;
+        self.switch.step(format!("{}: rename to {to}", self.name)).await;
         done
     }
 }
