@@ -2,6 +2,7 @@
 //!
 //! Not in here: threads, real stores, catalogs, brokers, real time. Those have the tests of the real program (tests/).
 mod crank;
+mod oracle;
 mod store;
 mod worker;
 mod world;
