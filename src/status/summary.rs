@@ -15,7 +15,7 @@ pub fn text(status: &Status) -> Option<String> {
         status.restored_from.as_ref().map_or(String::new(), |from| format!("; went on from {from}")),
     )];
     if status.restored_from.is_some() {
-        lines.push("  counted since the pipeline's first start:".to_owned());
+        lines.push("  counted since the first start, or since a node was added or taken out:".to_owned());
     }
     lines.extend(status.nodes.iter().map(node));
     for sink in status.sinks.iter().filter(|s| s.waiting_rows > 0) {

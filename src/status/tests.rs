@@ -107,7 +107,7 @@ fn what_is_not_known_is_not_shown() {
 fn the_summary_counts_what_every_node_did() {
     let expected = "\
 shop: ran for 61s, 60 checkpoints, the last is 42; went on from manifests/a
-  counted since the pipeline's first start:
+  counted since the first start, or since a node was added or taken out:
   source events: 560 read, 553 decoded, 7 errors
   dedup  clean: 553 in, 50 duplicates, 3 late, 500 unique
   window per_type: 500 in, 491 counted, 20 fired, 9 late
