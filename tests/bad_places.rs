@@ -206,6 +206,46 @@ fn a_full_outbox_pauses_reading_and_nothing_else_until_the_catalog_is_back() {
 }
 
 #[test]
+fn rows_wait_while_the_catalogs_file_is_gone() {
+    let (log, listening) = (log(), Listening::somewhere());
+    let job = Job::new(&dials(&listening).clicks());
+    log.grow(&job, 0, 100);
+    let mut run = job.start();
+    wait_for_a_commit(&job, &mut run, &listening);
+    fs::rename(job.path("data/catalog.db"), job.path("data/away.db")).unwrap();
+    log.grow(&job, 100, 1000);
+    run.wait_until(|run| run.has_said("catalog sqlite:data/catalog.db: the file is gone: bring it back"));
+    assert!(!job.path("data/catalog.db").exists(), "nobody makes another");
+    fs::rename(job.path("data/away.db"), job.path("data/catalog.db")).unwrap();
+    read_to_the_end(&job, &mut run, &listening, &log);
+    assert_eq!(job.digests(), expected(&log));
+}
+
+#[test]
+fn a_catalog_whose_file_is_replaced_gets_no_rows_until_a_start_has_judged_it() {
+    let (log, listening) = (log(), Listening::somewhere());
+    let job = Job::new(&dials(&listening).clicks());
+    log.grow(&job, 0, 300);
+    let mut run = job.start();
+    wait_for_a_commit(&job, &mut run, &listening);
+    fs::copy(job.path("data/catalog.db"), job.path("data/copy.db")).unwrap();
+    let before = rows_committed(&listening);
+    log.grow(&job, 300, 600);
+    listening.wait_for(&job, &mut run, |_| rows_committed(&listening) > before);
+    fs::rename(job.path("data/copy.db"), job.path("data/catalog.db")).unwrap();
+    log.grow(&job, 600, 1000);
+    run.wait_until(|run| run.has_said("the file was replaced while it was open: start the job again"));
+    run.kill();
+    let said = job.ends_with(REFUSED, &[]);
+    assert!(said.contains("the table is behind the state\n"), "{said}");
+}
+
+fn rows_committed(listening: &Listening) -> u64 {
+    let status = listening.status().unwrap();
+    status["sinks"].as_array().unwrap().iter().filter_map(|sink| sink["rows"].as_u64()).sum()
+}
+
+#[test]
 fn a_stop_while_the_catalog_is_locked_ends_in_time_and_loses_nothing() {
     let (log, listening) = (log(), Listening::somewhere());
     let job = Job::new(&dials(&listening).clicks());

@@ -38,7 +38,7 @@ fn line_of(job: &Job, section: &str) -> usize {
 /// Text of the file to replace, what replaces it, the section that is refused, and the key with what it was and is.
 type Edit = (&'static str, &'static str, &'static str, &'static str);
 
-const REFUSED_EDITS: [Edit; 17] = [
+const REFUSED_EDITS: [Edit; 18] = [
     (
         r#"key = ["event_id"]"#,
         r#"key = ["event_id", "user_id"]"#,
@@ -73,6 +73,7 @@ const REFUSED_EDITS: [Edit; 17] = [
         "from was clean, and is events",
     ),
     (r#"gap = "30s""#, r#"gap = "40s""#, "[window.sessions]", "gap was 30s, and is 40s"),
+    ("workers = 2", "workers = 2\nmax_parallelism = 64", "[source.events]", "max_parallelism was 128, and is 64"),
     (r#"bound = "5s""#, r#"bound = "6s""#, "[source.events]", "watermark.bound was 5s, and is 6s"),
     (
         r#"bound = "5s" }"#,
@@ -143,13 +144,12 @@ fn what_state_or_table_rest_on_can_not_change() {
 #[test]
 fn several_nodes_that_changed_are_told_together() {
     let job = half_done(&log());
-    job.change("workers = 2", "workers = 2\nmax_parallelism = 64");
+    let edits = [REFUSED_EDITS[1], REFUSED_EDITS[3], REFUSED_EDITS[8]];
+    edits.iter().for_each(|(from, to, ..)| job.change(from, to));
     let said = job.ends_with(REFUSED, &[]);
-    for section in ["[dedup.clean]", "[window.per_type]", "[window.sessions]"] {
+    for (_, _, section, change) in edits {
         let (line, node) = (line_of(&job, section), section.trim_matches(['[', ']']).split_once('.').unwrap().1);
-        let refusal = format!(
-            "node {node} is not what its state was made by (line {line})\n  max_parallelism was 128, and is 64\n"
-        );
+        let refusal = format!("node {node} is not what its state was made by (line {line})\n  {change}\n");
         assert!(said.contains(&refusal), "{refusal}{said}");
     }
     assert_eq!(said.matches("\n\nand: ").count(), 2, "{said}");

@@ -10,6 +10,8 @@ use floodmark_stack::{Port, until};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Two signals less than 300 ms apart are one.
+const LATER: Duration = Duration::from_millis(600);
 const ENDLESS: &str = "rate = 5000";
 /// All of it is soon read, and the job waits for more.
 const SHORT: &str = "events = 2000\nend = \"never\"";
@@ -184,9 +186,21 @@ fn a_second_signal_stops_at_once_with_code_1() {
     job.wait_for(|status| status["sinks"][0]["away"].is_string());
     process.signal(Signal::TERM);
     job.wait_for(|status| status["phase"] == "stopping");
+    std::thread::sleep(LATER);
     process.signal(Signal::INT);
     assert_eq!(process.wait(LIMIT).unwrap().code(), Some(1));
     assert!(process.output_tail().contains("stopped at once, as asked"), "{}", process.output_tail());
+}
+
+#[test]
+fn a_signal_told_twice_is_one() {
+    let job = Job::of(ENDLESS);
+    let mut process = job.run(&[]);
+    job.wait_for_a_commit();
+    // As `timeout` does: to the process, and to its group.
+    process.signal(Signal::TERM);
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait(LIMIT).unwrap().code(), Some(0), "{}", process.output_tail());
 }
 
 #[test]

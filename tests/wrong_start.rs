@@ -1,12 +1,13 @@
 //! Places of a pipeline file that can't be used: refused with the place and what to do, by the exit code that says not to try again; nothing is made.
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use crate::harness::log::Log;
 use crate::harness::pipelines::Dials;
-use crate::harness::{Job, REFUSED};
+use crate::harness::{FAILED, Job, REFUSED};
 
 /// Ids from a file or folder, as files.
 fn job(source: &str, checkpoints: &str, out: &str) -> Job {
@@ -99,6 +100,20 @@ fn a_file_that_can_not_be_unpacked_is_not_tried_again() {
         assert!(said.contains(&format!("error: source ids: data/{name}: ")), "{said}");
         assert!(said.contains("\n  choose: put a file in its place that can be read\n"), "{said}");
     }
+}
+
+#[test]
+fn a_file_that_is_cut_short_may_still_be_written() {
+    let job = job("data/ids.json.gz", "", "out");
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packed.write_all(&fs::read(job.path("data/ids.json")).unwrap()).unwrap();
+    let packed = packed.finish().unwrap();
+    fs::write(job.path("data/ids.json.gz"), &packed[..packed.len() - 9]).unwrap();
+    let said = job.ends_with(FAILED, &[]);
+    assert!(said.contains("it ends in the middle: if it is still being written, the next start reads on"), "{said}");
+    fs::write(job.path("data/ids.json.gz"), packed).unwrap();
+    job.finish();
+    assert_eq!(job.rows_in("out").len(), 2);
 }
 
 #[test]

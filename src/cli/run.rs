@@ -22,6 +22,9 @@ const FAILED: u8 = 1;
 const REFUSED: u8 = 3;
 const FENCED: u8 = 4;
 
+/// A second signal within this time is the first one told twice, as `timeout` and a terminal's process group do.
+const SAME_SIGNAL: Duration = Duration::from_millis(300);
+
 /// How long a job that was told to stop at once may take for it.
 const ABORT_LIMIT: Duration = Duration::from_secs(3);
 
@@ -32,19 +35,19 @@ pub struct RunArgs {
     /// Go on from this manifest or savepoint of the checkpoint directory instead of the newest
     #[arg(long, value_name = "PATH")]
     from: Option<String>,
-    /// When stopped, fire all open windows first
+    /// When stopped, fire all open windows first: records of theirs that a later run reads are late
     #[arg(long)]
     drain: bool,
     /// Wait for catalogs and brokers that are away at the start
     #[arg(long)]
     wait: bool,
-    /// Go on although this sink lacks rows that were committed to it, or holds some of an unknown state
+    /// Go on although this sink lacks rows that were committed to it, or holds some of an unknown state (may be given several times)
     #[arg(long, value_name = "SINK")]
     accept_gap: Vec<String>,
-    /// Give up the rows that wait for a sink that has left the pipeline file
+    /// Give up the rows that wait for a sink that has left the pipeline file (may be given several times)
     #[arg(long, value_name = "SINK")]
     forget: Vec<String>,
-    /// Begin this node anew, without what it remembers
+    /// Begin this node anew, without what it remembers (may be given several times)
     #[arg(long, value_name = "NODE")]
     reset: Vec<String>,
     /// When stopped, wait so long for the last checkpoint and the sinks; what is not committed then waits for the next start
@@ -164,6 +167,15 @@ async fn listen_for_signals(requests: UnboundedSender<Request>) {
         if requests.send(request).is_err() {
             return;
         }
+        let told_again = async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+            }
+        };
+        let _: Result<(), _> = tokio::time::timeout(SAME_SIGNAL, told_again).await;
     }
     tokio::time::sleep(ABORT_LIMIT).await;
     eprintln!("error: stopped at once, as asked, in the middle of something");

@@ -36,6 +36,8 @@ fn parts(pipeline: &Pipeline, id: NodeId, node: &Node) -> Parts {
     let keys = |key: &[usize]| plan.input_schema(id).map(|s| column_names(s, key)).unwrap_or_default();
     match &node.kind {
         NodeKind::Source(source) => {
+            // All state is spread by it, and every file has a source.
+            add("max_parallelism", plan.max_parallelism.to_string());
             if let Some(config) = pipeline.sources.get(&id) {
                 source_parts(source, config, &mut add);
             }
@@ -45,11 +47,9 @@ fn parts(pipeline: &Pipeline, id: NodeId, node: &Node) -> Parts {
             add("key", keys(&dedup.key));
             add("horizon", show_span(dedup.horizon));
             add("bucket", show_span(dedup.bucket));
-            add("max_parallelism", plan.max_parallelism.to_string());
         }
         NodeKind::Window(window) => {
             add("key", keys(&window.key));
-            add("max_parallelism", plan.max_parallelism.to_string());
             window_parts(window, plan.input_schema(id), &mut add);
         }
         NodeKind::Sink => match pipeline.sinks.get(&id).map(|s| &s.connector) {

@@ -4,8 +4,10 @@
 //! Doesn't know: what is in the files.
 //! Keeps: a file's name below the base doesn't depend on what other files there are.
 //! Tested: here.
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::source::SourceError;
 
@@ -16,6 +18,8 @@ pub struct Listing {
     /// What names are relative to: the directory, the file's directory, or the glob's part before its first wildcard.
     base: PathBuf,
     is_glob: bool,
+    /// What was said to be no file: once is enough.
+    said: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Listing {
@@ -30,7 +34,7 @@ impl Listing {
         } else {
             path.parent().unwrap_or(Path::new("")).to_owned()
         };
-        Self { pattern: pattern.to_owned(), base, is_glob }
+        Self { pattern: pattern.to_owned(), base, is_glob, said: Arc::default() }
     }
 
     pub fn path_of(&self, name: &str) -> PathBuf {
@@ -76,9 +80,19 @@ impl Listing {
                 self.walk(&path, to)?;
             } else if path.is_file() {
                 to.push(path);
+            } else {
+                self.say_no_file(path);
             }
         }
         Ok(())
+    }
+
+    fn say_no_file(&self, path: PathBuf) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !said.contains(&path) {
+            tracing::warn!("{}: passed over, since it is no file", path.display());
+            said.insert(path);
+        }
     }
 
     fn is_hidden(&self, path: &Path) -> bool {

@@ -22,6 +22,11 @@ use crate::status::{
     Status, Unit, notices,
 };
 
+/// A rate over less says nothing.
+const RATE_OVER_MS: u64 = 100;
+/// How long a rate is told after its cut, at least.
+const RATE_KNOWN_FOR_MS: u64 = 5_000;
+
 pub struct Board {
     plan: Arc<Plan>,
     /// Of this run, in every status the same.
@@ -36,6 +41,8 @@ pub struct Board {
     last: Option<Complete>,
     completed: u64,
     rate: Rate,
+    /// Records that were counted before this run.
+    begun: u64,
     /// Why workers get nothing from a source.
     troubles: BTreeMap<(NodeId, WorkerId), String>,
     sinks: BTreeMap<NodeId, SinkSeen>,
@@ -52,7 +59,7 @@ struct Complete {
 struct Rate {
     at_ms: u64,
     read: u64,
-    per_second: u64,
+    per_second: Option<u64>,
 }
 
 #[derive(Default)]
@@ -81,6 +88,7 @@ impl Board {
             outbox: OutboxStatus { limit_bytes: terms.outbox_bytes, ..OutboxStatus::default() },
             ..Status::starting(&pipeline.plan.pipeline)
         };
+        let begun = read(&terms.plan, &coordinator.nodes().counters);
         Self {
             plan: terms.plan.clone(),
             frame,
@@ -90,7 +98,8 @@ impl Board {
             barriers: BTreeMap::new(),
             last: None,
             completed: 0,
-            rate: Rate { at_ms: now_ms, read: read(&terms.plan, &coordinator.nodes().counters), per_second: 0 },
+            rate: Rate { at_ms: now_ms, read: begun, per_second: None },
+            begun,
             troubles: BTreeMap::new(),
             sinks: pipeline.sinks.iter().map(seen).collect(),
         }
@@ -152,7 +161,8 @@ impl Board {
             phase: self.phase,
             now_ms: wall_ms,
             uptime_ms: now_ms,
-            records_per_second: self.rate.per_second,
+            records_read: read(&self.plan, &coordinator.nodes().counters).saturating_sub(self.begun),
+            records_per_second: self.rate.now(now_ms, self.frame.checkpoint.interval_ms),
             progress: progress(table, &partitions),
             checkpoint: self.checkpoint(now_ms),
             nodes: self.plan.ids().map(|id| self.node(id, coordinator, &partitions)).collect(),
@@ -259,9 +269,17 @@ impl Board {
 
 impl Rate {
     fn cut(&mut self, now_ms: u64, read: u64) {
-        let passed_ms = now_ms.saturating_sub(self.at_ms).max(1);
-        let per_second = read.saturating_sub(self.read) * 1_000 / passed_ms;
-        *self = Self { at_ms: now_ms, read, per_second };
+        let passed_ms = now_ms.saturating_sub(self.at_ms);
+        if passed_ms >= RATE_OVER_MS {
+            let per_second = Some(read.saturating_sub(self.read) * 1_000 / passed_ms);
+            *self = Self { at_ms: now_ms, read, per_second };
+        }
+    }
+
+    /// `None` while cuts don't come: what is read since isn't known.
+    fn now(&self, now_ms: u64, interval_ms: u64) -> Option<u64> {
+        let known_for_ms = (3 * interval_ms).max(RATE_KNOWN_FOR_MS);
+        self.per_second.filter(|_| now_ms.saturating_sub(self.at_ms) <= known_for_ms)
     }
 }
 

@@ -108,10 +108,11 @@ pub async fn run(
             Err(failure) => break Err(failure),
         };
     };
+    // Before workers end: whatever is under way would find their files gone.
+    publishing.abort();
     running.board.phase(Phase::Ended);
     running.show();
     running.hands.stop();
-    publishing.abort();
     if end.is_ok() {
         work::leave(pipeline, started.incarnation);
     }

@@ -1,6 +1,5 @@
 //! Carries out what the coordinator decides: commands to workers, manifests to the publisher, epochs to committers.
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -125,8 +124,12 @@ fn failure(error: &JobError) -> Failure {
         SourceError::Record { .. } => {
             "mend the record where it lies\n          on_error = \"output\"   bad records go to a sink of their own"
         }
-        SourceError::File { error, .. } if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => {
+        broken if broken.is_content() => {
             "put a file in its place that can be read\n          take it away   the job goes on without what is left of it"
+        }
+        short if short.is_cut_short() => {
+            let hint = "if it is still being written, the next start reads on once it is whole; if not, put a whole one in its place";
+            return Failure::Failed(format!("{error}\n  it ends in the middle: {hint}"));
         }
         _ => return Failure::Failed(error.to_string()),
     };

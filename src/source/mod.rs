@@ -8,6 +8,8 @@ pub mod connect;
 pub mod memory;
 pub mod names;
 
+use std::io::ErrorKind;
+
 use async_trait::async_trait;
 use floodmark_pipeline::ids::{PartitionIndex, PartitionName};
 
@@ -141,10 +143,19 @@ impl SourceError {
         match self {
             Self::Away(..) => false,
             Self::File { error, .. } => {
-                use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
-                matches!(error.kind(), InvalidData | InvalidInput | NotFound | PermissionDenied)
+                self.is_content() || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
             }
             _ => true,
         }
+    }
+
+    /// A file is there, and isn't what its name says.
+    pub fn is_content(&self) -> bool {
+        matches!(self, Self::File { error, .. } if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput))
+    }
+
+    /// A file ends in the middle: of a compressed one, perhaps, more is still to come.
+    pub fn is_cut_short(&self) -> bool {
+        matches!(self, Self::File { error, .. } if error.kind() == ErrorKind::UnexpectedEof)
     }
 }

@@ -9,7 +9,7 @@ pub fn live(status: &Status) -> String {
     if status.phase == Phase::Starting {
         return "starting".into();
     }
-    let mut parts = vec![format!("{}/s", grouped(status.records_per_second))];
+    let mut parts = vec![status.records_per_second.map_or("-/s".to_owned(), |n| format!("{}/s", grouped(n)))];
     parts.extend(status.lag().map(|lag| format!("lag {}", grouped(lag.max(0) as u64))));
     parts.extend(watermark(status));
     parts.extend(checkpoint(status));

@@ -17,7 +17,7 @@ pub fn page(status: &Status) -> String {
     page.one("healthy", "gauge", "1 if /healthz says so", Some(u64::from(health::check(status).is_ok())));
     page.one("uptime_seconds", "gauge", "Time since this start", Some(seconds(status.uptime_ms)));
     page.one("incarnation", "gauge", "Number of this start", Some(status.incarnation));
-    page.one("records_per_second", "gauge", "Records read, between the last cuts", Some(status.records_per_second));
+    page.one("records_per_second", "gauge", "Records read, between the last cuts", status.records_per_second);
     page.one("progress_ratio", "gauge", "Share of a bounded input that has been read", status.progress);
     checkpoints(&mut page, status);
     partitions(&mut page, status);

@@ -31,7 +31,10 @@ pub struct Status {
     pub restored_from: Option<String>,
     /// Settings in force.
     pub settings: BTreeMap<String, String>,
-    pub records_per_second: u64,
+    /// By this run.
+    pub records_read: u64,
+    /// Between the last cuts; `None` where none has come for a while.
+    pub records_per_second: Option<u64>,
     /// Share of a bounded input that has been read, 0 to 1.
     pub progress: Option<f64>,
     pub checkpoint: CheckpointStatus,

@@ -8,9 +8,10 @@ use super::{NodeStatus, Status};
 pub fn text(status: &Status) -> Option<String> {
     let id = status.checkpoint.id?;
     let mut lines = vec![format!(
-        "{}: ran for {}, {} checkpoints, the last is {id}{}",
+        "{}: ran for {}, {} records read, {} checkpoints, the last is {id}{}",
         status.pipeline,
         age(status.uptime_ms),
+        grouped(status.records_read),
         grouped(status.checkpoint.completed),
         status.restored_from.as_ref().map_or(String::new(), |from| format!("; went on from {from}")),
     )];

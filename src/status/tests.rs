@@ -41,7 +41,8 @@ fn running() -> Status {
         incarnation: 3,
         restored_from: Some("manifests/a".into()),
         settings: BTreeMap::from([("workers".into(), "2".into())]),
-        records_per_second: 12_000,
+        records_read: 560,
+        records_per_second: Some(12_000),
         progress: None,
         checkpoint: CheckpointStatus {
             id: Some(42),
@@ -106,7 +107,7 @@ fn what_is_not_known_is_not_shown() {
 #[test]
 fn the_summary_counts_what_every_node_did() {
     let expected = "\
-shop: ran for 61s, 60 checkpoints, the last is 42; went on from manifests/a
+shop: ran for 61s, 560 records read, 60 checkpoints, the last is 42; went on from manifests/a
   counted since the first start, or since a node was added or taken out:
   source events: 560 read, 553 decoded, 7 errors
   dedup  clean: 553 in, 50 duplicates, 3 late, 500 unique

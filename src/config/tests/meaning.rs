@@ -191,7 +191,7 @@ fn a_fingerprint_changes_with_what_state_depends_on() {
         ("- size = \"10s\"\n+ size = \"20s\"", "per_type", "size", "10s", "20s"),
         ("- key = [\"event_type\"]\n+ key = [\"user_id\"]", "per_type", "key", "event_type", "user_id"),
         ("- watermark = { bound = \"5s\" }\n+ watermark = { bound = \"6s\" }", "events", "watermark.bound", "5s", "6s"),
-        ("= workers = 2\n+ max_parallelism = 64", "clean", "max_parallelism", "128", "64"),
+        ("= workers = 2\n+ max_parallelism = 64", "events", "max_parallelism", "128", "64"),
         ("- price = \"float64\"\n+ price = \"int64\"", "events", "schema.price", "float64", "int64"),
         ("- topic = \"events\"\n+ topic = \"other\"", "events", "topic", "events", "other"),
         ("- table = \"shop.events\"\n+ table = \"shop.all\"", "lake", "table", "shop.events", "shop.all"),

@@ -3,8 +3,11 @@
 //! A commit writes the next metadata.json and moves the table's pointer to it, if it still points to the base (compare-and-set).
 //! Doesn't know: what is in the updates. Keeps: a statement whose answer was lost is `Unknown`, never an error to be retried blindly.
 //! Tested: here and in ../tests (SQLite); Postgres in tests/.
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,11 +49,36 @@ pub struct SqlCatalog {
     pool: AnyPool,
     /// For messages: the URI without user and password.
     shown: String,
-    /// The file of a SQLite catalog: looking must not make it.
-    file: Option<PathBuf>,
+    file: Option<CatalogFile>,
     name: String,
     warehouse: String,
     io: FileIO,
+    /// Tables that were said to lie elsewhere.
+    told: OnceLock<()>,
+}
+
+/// The file of a SQLite catalog: looking must not make it, and nothing may go into one that no longer has its name.
+struct CatalogFile {
+    path: PathBuf,
+    /// Device and inode, from when it was first there.
+    seen: OnceLock<(u64, u64)>,
+}
+
+impl CatalogFile {
+    /// False: it isn't there yet.
+    fn look(&self) -> Result<bool, String> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) => {
+                let found = (found.dev(), found.ino());
+                let same = *self.seen.get_or_init(|| found) == found;
+                same.then_some(true)
+                    .ok_or_else(|| "the file was replaced while it was open: start the job again".into())
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound && self.seen.get().is_none() => Ok(false),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err("the file is gone: bring it back".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
 }
 
 impl SqlCatalog {
@@ -60,26 +88,33 @@ impl SqlCatalog {
         let (url, file, shown) = match uri.strip_prefix("sqlite:") {
             Some(path) => {
                 let path = path.strip_prefix("//").unwrap_or(path);
-                (format!("sqlite://{path}?mode=rwc"), Some(PathBuf::from(path)), format!("catalog sqlite:{path}"))
+                let file = CatalogFile { path: PathBuf::from(path), seen: OnceLock::new() };
+                (format!("sqlite://{path}?mode=rwc"), Some(file), format!("catalog sqlite:{path}"))
             }
             None => (uri.to_owned(), None, shown(uri)),
         };
         let options = AnyPoolOptions::new().max_connections(2).acquire_timeout(Duration::from_secs(10));
         let pool = options.connect_lazy(&url).map_err(|e| SinkError::Setting(format!("{shown}: {e}")))?;
-        Ok(Self { pool, shown, file, name: name.to_owned(), warehouse, io })
+        Ok(Self { pool, shown, file, name: name.to_owned(), warehouse, io, told: OnceLock::new() })
     }
 
     fn away(&self, why: impl std::fmt::Display) -> SinkError {
         SinkError::Away { what: self.shown.clone(), why: why.to_string() }
     }
 
+    /// False: a SQLite catalog that isn't there yet.
+    fn is_there(&self) -> Result<bool, SinkError> {
+        self.file.as_ref().map_or(Ok(true), CatalogFile::look).map_err(|why| self.away(why))
+    }
+
     async fn connection(&self) -> Result<PoolConnection<Any>, SinkError> {
+        self.is_there()?;
         self.pool.acquire().await.map_err(|e| self.away(e))
     }
 
     /// Where the table's metadata lies, if there is such a table.
     async fn pointer(&self, table: &TableIdent) -> Result<Option<String>, SinkError> {
-        if self.file.as_ref().is_some_and(|file| !file.exists()) {
+        if !self.is_there()? {
             return Ok(None);
         }
         let mut connection = self.connection().await?;
@@ -97,7 +132,7 @@ impl SqlCatalog {
     }
 
     async fn make_tables(&self) -> Result<(), SinkError> {
-        if let Some(folder) = self.file.as_ref().and_then(|file| file.parent()) {
+        if let Some(folder) = self.file.as_ref().and_then(|file| file.path.parent()) {
             std::fs::create_dir_all(folder).map_err(|e| self.away(e))?;
         }
         let mut connection = self.connection().await?;
@@ -116,11 +151,24 @@ impl SqlCatalog {
     ) -> Result<Answer, SinkError> {
         let mut connection = self.connection().await?;
         match tokio::time::timeout(ANSWER_TIMEOUT, statement.execute(&mut *connection)).await {
+            // Whoever looks for the table will find the file that is there now.
+            Ok(_) if let Err(moved) = self.is_there() => Ok(Answer::Unknown(moved.to_string())),
             Ok(result) => self.judge(result),
             Err(_) => {
                 drop_connection(connection).await;
                 Ok(Answer::Unknown(format!("{}: no answer", self.shown)))
             }
+        }
+    }
+
+    /// A catalog that was copied with its pipeline points to where the tables of the first one lie.
+    fn tell_where(&self, table: &TableIdent, location: &str) {
+        if !location.starts_with(&self.warehouse) && self.told.set(()).is_ok() {
+            tracing::warn!(
+                "{} lies in {location}, not in the warehouse of the pipeline file ({}): that is where its rows go",
+                super::name_of(table),
+                self.warehouse
+            );
         }
     }
 
@@ -191,7 +239,10 @@ impl Catalog for SqlCatalog {
             return Ok(None);
         };
         match TableMetadata::read_from(&self.io, &metadata_location).await {
-            Ok(metadata) => Ok(Some(Loaded { metadata, metadata_location })),
+            Ok(metadata) => {
+                self.tell_where(table, metadata.location());
+                Ok(Some(Loaded { metadata, metadata_location }))
+            }
             Err(e) if matches!(self.io.exists(&metadata_location).await, Ok(false)) => {
                 Err(SinkError::Setting(format!(
                     "{}: {metadata_location} is missing, to which {} points: restore the file or the catalog ({e})",
