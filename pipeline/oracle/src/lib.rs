@@ -9,8 +9,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use file::Pipeline;
-use rules::Node;
+use file::{Section, sections};
 
 /// One record of a log. Files have no timestamp, key or headers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,22 +43,22 @@ pub type Outputs = BTreeMap<String, Vec<String>>;
 /// # Errors
 /// What in the file isn't understood, by its section and key.
 pub fn expected(file: &str, log: &[Record], floors: &[Floor]) -> Result<Outputs, String> {
-    let pipeline: Pipeline = toml::from_str(file).map_err(|e| e.to_string())?;
+    let file: toml::Table = toml::from_str(file).map_err(|e| e.to_string())?;
     let mut outputs = rules::Streams::new();
-    for (name, source) in &pipeline.sources {
+    for (name, source) in sections(&file, "source") {
         rules::read(name, source, log, floors, &mut outputs)?;
     }
     // A node may stand before what it reads.
-    let mut waiting: Vec<(&String, Node<'_>)> =
-        pipeline.dedup.iter().map(|(name, node)| (name, Node::Dedup(node))).collect();
-    waiting.extend(pipeline.window.iter().map(|(name, node)| (name, Node::Window(node))));
+    let of_kind = |kind: &'static str| sections(&file, kind).into_iter().map(move |(name, node)| (kind, name, node));
+    let mut waiting: Vec<_> = of_kind("dedup").chain(of_kind("window")).collect();
     while !waiting.is_empty() {
-        let ready = |(_, node): &(&String, Node<'_>)| node.inputs().iter().all(|input| outputs.contains_key(input));
+        let ready =
+            |(_, _, node): &(_, _, Section<'_>)| node.names("from").iter().all(|input| outputs.contains_key(*input));
         let Some(next) = waiting.iter().position(ready) else {
-            return Err(format!("{}: reads what no node gives", waiting[0].0));
+            return Err(format!("{}: reads what no node gives", waiting[0].1));
         };
-        let (name, node) = waiting.remove(next);
-        rules::run(name, node, &mut outputs)?;
+        let (kind, name, node) = waiting.remove(next);
+        rules::run(kind, name, node, &mut outputs)?;
     }
     Ok(outputs.into_iter().map(|(name, stream)| (name, stream.lines())).collect())
 }

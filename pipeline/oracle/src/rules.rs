@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use crate::file::{Column, Dedup, Origin, Source, Window};
+use crate::file::{Column, Origin, Section};
 use crate::value::{Cell, Type};
 use crate::{Floor, Record};
 
@@ -49,7 +49,7 @@ impl Stream {
         lines
     }
 
-    fn places_of(&self, columns: &[String]) -> Result<Vec<usize>, String> {
+    fn places_of(&self, columns: &[&str]) -> Result<Vec<usize>, String> {
         columns.iter().map(|column| self.place_of(column)).collect()
     }
 
@@ -58,6 +58,7 @@ impl Stream {
     }
 }
 
+const HOUR_MS: i64 = 3_600_000;
 const MS: Type = Type::Time { ms: true, utc: true };
 const PLACE: [(&str, Type); 3] = [("_topic", Type::Text), ("_partition", Type::Int32), ("_offset", Type::Int64)];
 const FIRST: [(&str, Type); 3] =
@@ -85,8 +86,14 @@ fn ms(time: i64) -> Cell {
 }
 
 /// Decodes a source's records partition by partition, and gives each row its watermark.
-pub fn read(name: &str, source: &Source, log: &[Record], floors: &[Floor], to: &mut Streams) -> Result<(), String> {
+pub fn read(name: &str, source: Section<'_>, log: &[Record], floors: &[Floor], to: &mut Streams) -> Result<(), String> {
     let (columns, origins): (Vec<_>, Vec<_>) = source.columns()?.into_iter().unzip();
+    let watermark = source.inner("watermark");
+    let bound_ms = watermark.map_or(Ok(None), |w| w.ms("bound"))?.unwrap_or(0);
+    // Files have no timestamp to be ahead of.
+    let max_future_ms = watermark.map_or(Ok(None), |w| w.ms("max_future"))?;
+    let max_future_ms = max_future_ms.or((source.text("type") != Some("file")).then_some(HOUR_MS));
+    let late_by_event = source.text("lateness") == Some("event");
     let mut errors = Stream { columns: with(&[], &[&PLACE]), rows: vec![] };
     let mut rows = Stream { columns, rows: vec![] };
     let mut partitions: BTreeMap<(&str, i32), Vec<&Record>> = BTreeMap::new();
@@ -99,7 +106,7 @@ pub fn read(name: &str, source: &Source, log: &[Record], floors: &[Floor], to: &
         let floors: Vec<&Floor> = floors.iter().filter(of_partition).collect();
         let mut largest: Option<i64> = None;
         for record in records {
-            let own = largest.map(|largest| largest - source.bound_ms());
+            let own = largest.map(|largest| largest - bound_ms);
             let (watermark_ms, cause) = floors.iter().filter(|floor| floor.from_offset <= record.offset).fold(
                 (own, "late"),
                 |(highest, cause), floor| match highest {
@@ -108,7 +115,6 @@ pub fn read(name: &str, source: &Source, log: &[Record], floors: &[Floor], to: &
                 },
             );
             let place = (topic.to_owned(), partition, record.offset);
-            let late_by_event = source.lateness.as_deref() == Some("event");
             let row = |cells, time_ms| Row {
                 cells,
                 place: place.clone(),
@@ -117,7 +123,7 @@ pub fn read(name: &str, source: &Source, log: &[Record], floors: &[Floor], to: &
                 cause: cause.to_owned(),
                 late_by_event,
             };
-            match decode(source, &rows.columns, &origins, record)? {
+            match decode(source, &rows.columns, &origins, max_future_ms, record)? {
                 Some((cells, time_ms)) => {
                     largest = largest.max(time_ms);
                     rows.rows.push(row(cells, time_ms.unwrap_or(0)));
@@ -134,12 +140,18 @@ pub fn read(name: &str, source: &Source, log: &[Record], floors: &[Floor], to: &
 type Decoded = (Vec<Cell>, Option<i64>);
 
 /// `None`: a record for the errors output.
-fn decode(source: &Source, columns: &[Column], origins: &[Origin], record: &Record) -> Result<Option<Decoded>, String> {
+fn decode(
+    source: Section<'_>,
+    columns: &[Column],
+    origins: &[Origin],
+    max_future_ms: Option<i64>,
+    record: &Record,
+) -> Result<Option<Decoded>, String> {
     let json: Option<Json> = record.value.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     let Some(Json::Object(fields)) = json else { return Ok(None) };
     let is_known =
         |name: &String| origins.iter().any(|origin| matches!(origin, Origin::Path(path) if path.first() == Some(name)));
-    if source.unknown_fields.as_deref() == Some("error") && !fields.keys().all(is_known) {
+    if source.text("unknown_fields") == Some("error") && !fields.keys().all(is_known) {
         return Ok(None);
     }
     let mut cells = vec![];
@@ -158,16 +170,16 @@ fn decode(source: &Source, columns: &[Column], origins: &[Origin], record: &Reco
             Some(cell) => cells.push(cell),
         }
     }
-    let Some(event_time) = &source.event_time else { return Ok(Some((cells, None))) };
-    let time_ms = match &event_time.field {
+    let Some(event_time) = source.inner("event_time") else { return Ok(Some((cells, None))) };
+    let time_ms = match event_time.text("field") {
         None => record.timestamp_ms,
-        Some(name) => match columns.iter().position(|column| column.name == *name).map(|at| &cells[at]) {
+        Some(name) => match columns.iter().position(|column| column.name == name).map(|at| &cells[at]) {
             Some(Cell::Whole(us)) => i64::try_from(us.div_euclid(1_000)).ok(),
             _ => return Err(format!("no time {name}")),
         },
     };
     let lead = time_ms.zip(record.timestamp_ms).map(|(time, logged)| time - logged);
-    let is_future = lead.zip(source.max_future_ms()).is_some_and(|(lead, most)| lead > most);
+    let is_future = lead.zip(max_future_ms).is_some_and(|(lead, most)| lead > most);
     Ok((!is_future).then_some((cells, time_ms)))
 }
 
@@ -190,33 +202,15 @@ fn metadata(record: &Record, name: &str, ty: Type) -> Option<Cell> {
     }
 }
 
-/// What reads rows.
-pub enum Node<'a> {
-    Dedup(&'a Dedup),
-    Window(&'a Window),
-}
-
-impl Node<'_> {
-    pub fn inputs(&self) -> &[String] {
-        match self {
-            Self::Dedup(dedup) => dedup.from.all(),
-            Self::Window(window) => window.from.all(),
-        }
-    }
-}
-
 /// Runs one node over what its inputs give.
-pub fn run(name: &str, node: Node<'_>, streams: &mut Streams) -> Result<(), String> {
+pub fn run(kind: &str, name: &str, node: Section<'_>, streams: &mut Streams) -> Result<(), String> {
     let mut input = Stream::default();
-    for from in node.inputs() {
+    for from in node.names("from") {
         let stream = &streams[from];
         input.columns.clone_from(&stream.columns);
         input.rows.extend(stream.rows.iter().cloned());
     }
-    let outputs = match node {
-        Node::Dedup(rule) => dedup(name, rule, &input)?,
-        Node::Window(rule) => window(name, rule, &input)?,
-    };
+    let outputs = if kind == "dedup" { dedup(name, node, &input)? } else { window(name, node, &input)? };
     for (output, stream) in outputs {
         streams.insert(if output.is_empty() { name.to_owned() } else { format!("{name}.{output}") }, stream);
     }
@@ -230,8 +224,9 @@ fn key_of(input: &Stream, row: &Row, key: &[usize]) -> Vec<String> {
     key.iter().map(|at| input.columns[*at].ty.show(&row.cells[*at])).collect()
 }
 
-fn dedup(name: &str, rule: &Dedup, input: &Stream) -> Result<Named, String> {
-    let (key, bucket_ms, horizon_ms) = (input.places_of(rule.key.all())?, rule.bucket_ms(), rule.horizon.0);
+fn dedup(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String> {
+    let (key, horizon_ms) = (input.places_of(&rule.names("key"))?, rule.ms("horizon")?.ok_or("no horizon")?);
+    let bucket_ms = rule.ms("bucket")?.unwrap_or((horizon_ms / 24).max(1));
     let mut unique = Stream { columns: input.columns.clone(), rows: vec![] };
     let mut duplicates = Stream { columns: with(&input.columns, &[&PLACE, &FIRST]), rows: vec![] };
     let mut late = Stream { columns: with(&input.columns, &[&PLACE, &LATE]), rows: vec![] };
@@ -270,24 +265,25 @@ fn late_row(node: &str, row: &Row, window: Option<(i64, i64)>, reason: &str) -> 
 /// Rows of one window, by key and bounds.
 type Windows<'a> = BTreeMap<(Vec<String>, i64, i64), Vec<&'a Row>>;
 
-fn window(name: &str, rule: &Window, input: &Stream) -> Result<Named, String> {
-    let key = input.places_of(rule.key.all())?;
+fn window(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String> {
+    let (key, gap_ms, size_ms) = (input.places_of(&rule.names("key"))?, rule.ms("gap")?, rule.ms("size")?.unwrap_or(1));
+    // A tumbling window steps by its size.
+    let (slide_ms, offset_ms) = (rule.ms("slide")?.unwrap_or(size_ms), rule.ms("offset")?.unwrap_or(0));
     let mut late = Stream { columns: with(&input.columns, &[&PLACE, &LATE]), rows: vec![] };
     let mut windows = Windows::new();
     let mut by_key: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
     for row in &input.rows {
         let is_past = row.watermark_ms.is_some_and(|watermark| row.time_ms <= watermark);
         let mut too_late = |window| late.rows.push(late_row(name, row, Some(window), &row.cause));
-        if let Some(gap) = rule.gap {
+        if let Some(gap_ms) = gap_ms {
             if is_past {
-                too_late((row.time_ms, row.time_ms + gap.0));
+                too_late((row.time_ms, row.time_ms + gap_ms));
             } else {
                 by_key.entry(key_of(input, row, &key)).or_default().push(row);
             }
             continue;
         }
-        let (size_ms, slide_ms) = (rule.size.unwrap_or_default().0, rule.slide_ms());
-        let mut start = (row.time_ms - rule.offset.0).div_euclid(slide_ms) * slide_ms + rule.offset.0;
+        let mut start = (row.time_ms - offset_ms).div_euclid(slide_ms) * slide_ms + offset_ms;
         while start + size_ms > row.time_ms {
             let end = start + size_ms;
             let has_ended = row.watermark_ms.is_some_and(|watermark| end - 1 <= watermark);
@@ -299,8 +295,7 @@ fn window(name: &str, rule: &Window, input: &Stream) -> Result<Named, String> {
             start -= slide_ms;
         }
     }
-    let gap_ms = rule.gap.unwrap_or_default().0;
-    by_key.into_iter().for_each(|(key, rows)| sessions(&key, rows, gap_ms, &mut windows));
+    by_key.into_iter().for_each(|(key, rows)| sessions(&key, rows, gap_ms.unwrap_or(0), &mut windows));
     let (fired, errors) = fire(rule, input, &key, windows)?;
     Ok(vec![("", fired), ("late", late), ("errors", errors)])
 }
@@ -319,7 +314,7 @@ fn sessions<'a>(key: &[String], mut rows: Vec<&'a Row>, gap_ms: i64, to: &mut Wi
 }
 
 /// One row for each window; of those that have a total which its type can't hold, key and bounds.
-fn fire(rule: &Window, input: &Stream, key: &[usize], windows: Windows<'_>) -> Result<(Stream, Stream), String> {
+fn fire(rule: Section<'_>, input: &Stream, key: &[usize], windows: Windows<'_>) -> Result<(Stream, Stream), String> {
     let mut columns = with(&[], &[&[("window_start", MS), ("window_end", MS)]]);
     columns.extend(key.iter().map(|at| input.columns[*at].clone()));
     let mut errors = Stream { columns: columns.clone(), rows: vec![] };

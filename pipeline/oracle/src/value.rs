@@ -1,6 +1,6 @@
 //! Values: read from JSON by their type, written as the JSON that a person reads.
-use std::fmt::Write;
-
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
 use serde_json::Value as Json;
 
@@ -78,7 +78,7 @@ impl Type {
         let whole = match (self, json) {
             (Self::Bool, Json::Bool(yes)) => return Some(Cell::Bool(*yes)),
             (Self::Text, Json::String(text)) => return Some(Cell::Text(text.clone())),
-            (Self::Binary, Json::String(text)) => return base64(text).map(Cell::Bytes),
+            (Self::Binary, Json::String(text)) => return STANDARD.decode(text).ok().map(Cell::Bytes),
             (Self::Float64, Json::Number(number)) => return number.as_f64().map(Cell::Float),
             (Self::Decimal { scale, .. }, Json::Number(number)) => decimal(&number.to_string(), scale)?,
             (Self::Decimal { scale, .. }, Json::String(text)) => decimal(text, scale)?,
@@ -97,13 +97,7 @@ impl Type {
             (_, Cell::Bool(yes)) => yes.to_string(),
             (_, Cell::Text(text)) => Json::from(text.as_str()).to_string(),
             (_, Cell::Float(number)) => Json::from(*number).to_string(),
-            (_, Cell::Bytes(bytes)) => {
-                let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-                    let _ = write!(hex, "{byte:02x}");
-                    hex
-                });
-                format!("\"{hex}\"")
-            }
+            (_, Cell::Bytes(bytes)) => format!("\"{}\"", bytes.iter().map(|b| format!("{b:02x}")).collect::<String>()),
             (Self::Decimal { scale, .. }, Cell::Whole(whole)) if scale > 0 => {
                 let unit = 10u128.pow(scale);
                 let (sign, whole) = (if *whole < 0 { "-" } else { "" }, whole.unsigned_abs());
@@ -138,21 +132,6 @@ fn decimal(text: &str, scale: u32) -> Option<i128> {
     let padded = format!("{whole}{fraction:0<width$}", width = scale as usize);
     let unsigned: i128 = padded.parse().ok()?;
     Some(if negative { -unsigned } else { unsigned })
-}
-
-fn base64(text: &str) -> Option<Vec<u8>> {
-    const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut bits, mut held) = (vec![], 0u32, 0);
-    for c in text.trim_end_matches('=').chars() {
-        bits = bits << 6 | u32::try_from(ALPHABET.find(c)?).ok()?;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    Some(bytes)
 }
 
 /// Days since 1970-01-01 of `2026-01-31`.
