@@ -2,7 +2,7 @@
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/floodmark/target
 
-.PHONY: help demo test build bench bench-e2e recovery
+.PHONY: help demo test build bench bench-e2e recovery mutations prove
 
 help:
 	@echo 'make demo   build, run the pipeline with faults, count every row'
@@ -10,6 +10,8 @@ help:
 	@echo 'make build  the release binary'
 	@echo 'make bench  the micro-benchmarks'
 	@echo 'make bench-e2e  10 M events through the whole pipeline, in CPU-seconds'
+	@echo 'make mutations  each guard switched off: what fails then'
+	@echo 'make prove  further simulations, counted by commit (PART=sim|encoded, BUDGET=30m)'
 	@echo 'make recovery  how long a job with 1 GiB of state is away after a SIGKILL'
 
 demo: build
@@ -38,3 +40,9 @@ bench-e2e:
 
 recovery:
 	cargo bench --bench recovery
+
+mutations:
+	cargo test --release -p floodmark --lib simulate::tests::guards -- --nocapture
+
+prove:
+	PART=$(PART) BUDGET=$(BUDGET) cargo bench --bench prove

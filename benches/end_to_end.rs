@@ -2,6 +2,8 @@
 //!
 //! docs/examples/clickstream.toml as a process of its own, on RocksDB with a checkpoint each second; CPU is that of the whole process, user and
 //! system, until the last row is committed. `make bench-e2e` (FLOODMARK_EVENTS and FLOODMARK_RUNS for other sizes). The log is kept for a second run.
+// It measures.
+#![allow(clippy::disallowed_methods)]
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,8 @@
 //! `cargo bench --bench recovery [-- KILLS [MIB]]`: builds dedup state of MIB (1024) in RocksDB, then KILLS (10) times kills the running job, starts it
 //! again at once, and looks at the table as any other reader: at what the catalog points to. An empty commit, such as a fence, isn't counted.
 //! Two times are told: until rows come that nobody has seen (they may have waited in the outbox), and until rows come that were read after the restart.
+// It measures.
+#![allow(clippy::disallowed_methods)]
 // It uses a part of what the tests share.
 #[allow(dead_code)]
 #[path = "../tests/harness/mod.rs"]

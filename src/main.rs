@@ -2,7 +2,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use floodmark::cli::{check, checkpoints, demo, diff, digest, explain, fail, generate, preview, run, savepoint};
+use floodmark::cli::{
+    audit, check, checkpoints, demo, diff, digest, explain, fail, generate, oracle, preview, run, savepoint, simulate,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,6 +33,12 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Show on this machine that killing a run loses and doubles nothing; exits with 1 if it does
     Demo(demo::DemoArgs),
+    /// Read the log again up to each checkpoint, and say whether it gives the state that is stored; exits with 1 if not
+    Audit(audit::AuditArgs),
+    /// Say what the outputs of a pipeline must hold, by a second, plain program
+    Oracle(oracle::OracleArgs),
+    /// Run the engine in a world of its own from a seed, with everything going wrong that can; exits with 1 if an invariant is broken
+    Simulate(simulate::SimulateArgs),
     /// Write a workload whose every record is known: clickstream, roster or orders
     Generate(Box<generate::GenerateArgs>),
 }
@@ -46,6 +54,9 @@ fn main() -> ExitCode {
         Command::Digest(args) => done(digest::run(args)),
         Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
         Command::Demo(args) => demo::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Audit(args) => audit::run(&args),
+        Command::Oracle(args) => oracle::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Generate(args) => done(generate::run(*args)),
     }
 }

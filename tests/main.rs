@@ -1,8 +1,11 @@
 //! The tests of the whole: real processes, real services, real files. One program, since linking the engine once a file takes minutes.
 //!
 //! Each module is about one promise; what they share is in `harness`.
+// Real processes, real time.
+#![allow(clippy::disallowed_methods)]
 mod harness;
 
+mod audit;
 mod bad_places;
 mod catalogs;
 mod check_and_explain;
@@ -17,6 +20,7 @@ mod keyed_state;
 mod keys;
 mod kills;
 mod lagging;
+mod oracle;
 mod power_cut;
 mod readers;
 mod retired_sinks;

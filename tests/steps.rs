@@ -1,8 +1,10 @@
-//! Every step point of a start, a checkpoint and a commit: a crash, a failure, a lost answer or a long sleep there changes no table and no file.
+//! The crash matrix: every step point of a start, a checkpoint and a commit × {kill, failure or lost answer, panic, stall} × {first run, recovery} × {1, 3
+//! workers}. None changes a table or a file. MATRIX=all plays all of it; without that all kills and failures of one worker, and a tenth of the rest.
 //!
 //! A point that doesn't fire fails its test, so none can be forgotten. Sleeping over a table's commit is in tests/zombie.rs; kills with a broker
 //! are in tests/kafka_exactly_once.rs.
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use floodmark::steps::Point;
 
@@ -25,7 +27,7 @@ type Made = (BTreeMap<&'static str, String>, Vec<String>);
 impl World {
     fn new() -> World {
         let log = Log::clickstream(&["--events", "16k", "--event-rate", "200", "--users", "300"]);
-        let unharmed = job(&log);
+        let unharmed = job(&log, 2);
         unharmed.finish();
         let expected = made(&unharmed);
         assert!(!expected.1.is_empty());
@@ -39,10 +41,10 @@ impl World {
 }
 
 /// Clicks into tables, and the first copies into files too. Small batches and frequent checkpoints, so that a run has many of each step.
-fn job(log: &Log) -> Job {
+fn job(log: &Log, workers: usize) -> Job {
     let checkpoint = r#"{ interval = "10ms", dir = "file:data/checkpoints", retain = 1 }"#;
     let dials = Dials {
-        pipeline: "workers = 2\nbatch_rows = 5".into(),
+        pipeline: format!("workers = {workers}\nbatch_rows = 5"),
         checkpoint: checkpoint.into(),
         commit_interval: "20ms".into(),
         ..Dials::default()
@@ -69,76 +71,120 @@ fn rows_in_files(job: &Job, folder: &str) -> Vec<String> {
     rows
 }
 
-/// Kills a start there and, where it comes to that again, the next one too.
-fn killed_there_and_again(log: &Log, point: Point) -> Job {
-    let job = job(log);
-    if COLLECTION.contains(&point) {
-        assert_eq!(ended(&mut job.start_ordered(Order::kill(Point::Manifest, 1))), None);
-    }
-    assert_eq!(ended(&mut job.start_ordered(Order::kill(point, 1))), None, "{point} has not been reached");
-    ended(&mut job.start_ordered(Order::kill(point, 1)));
-    job
-}
-
-/// How a run ended: killed, well, or by a panic that was ordered.
+/// How a run ended: killed, well, or by something that was ordered.
 fn ended(run: &mut Run) -> Option<i32> {
     let code = run.wait();
     assert!(code.is_none_or(|code| code <= 1), "{}", run.said());
     code
 }
 
-#[test]
-fn a_kill_at_any_point_and_again_in_recovery_changes_nothing() {
-    let world = World::new();
-    for point in Point::ALL {
-        world.comes_out(&killed_there_and_again(&world.log, *point), point);
+/// What happens to a process at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happens {
+    /// SIGKILL.
+    Kill,
+    /// The step fails, or its answer is lost, where it can; the process tries again or ends.
+    Fail,
+    Panic,
+    /// It stands still for longer than any of its intervals, and goes on.
+    Stall,
+}
+
+const STALL: Duration = Duration::from_millis(500);
+
+/// One cell of the matrix.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    point: Point,
+    happens: Happens,
+    /// In the recovery from a kill, where it also happens a second time if it comes to that.
+    in_recovery: bool,
+    workers: usize,
+}
+
+impl Cell {
+    fn order(self) -> Order {
+        match self.happens {
+            Happens::Kill => Order::kill(self.point, 1),
+            Happens::Fail => Order::fail(self.point),
+            Happens::Panic => Order::panic(self.point),
+            Happens::Stall => Order::stop(self.point),
+        }
+    }
+
+    /// Without MATRIX=all: every kill and every failure of one worker's first run, and a tenth of the rest.
+    fn is_played(self, number: usize) -> bool {
+        let always = !self.in_recovery && self.workers == 1 && matches!(self.happens, Happens::Kill | Happens::Fail);
+        always || number % 10 == 7 || std::env::var("MATRIX").is_ok_and(|all| all == "all")
+    }
+
+    /// Plays the one run in which it happens.
+    fn happens_to(self, job: &Job) {
+        let mut run = job.start_ordered(self.order());
+        let code = match self.happens {
+            Happens::Stall => {
+                run.wait_until_it_stands_still();
+                std::thread::sleep(STALL);
+                run.resume();
+                ended(&mut run)
+            }
+            _ => ended(&mut run),
+        };
+        assert!(run.has_said(&format!("ordered at {}", self.point)), "{self:?} never happened: {}", run.said());
+        match self.happens {
+            Happens::Kill => assert_eq!(code, None, "{self:?}"),
+            Happens::Panic => {
+                assert_eq!(code, Some(FAILED), "{self:?}");
+                assert!(run.has_said("this is a bug in floodmark"), "{}", run.said());
+            }
+            Happens::Fail if self.point == Point::FenceDue => assert_eq!(code, Some(FAILED), "{self:?}"),
+            Happens::Fail | Happens::Stall => assert_eq!(code, Some(0), "{self:?}: {}", run.said()),
+        }
     }
 }
 
-#[test]
-fn what_fails_at_a_point_is_tried_again_and_changes_nothing() {
+fn play_all(happens: Happens) {
     let world = World::new();
-    let points = [Point::Segment, Point::StateFile, Point::ManifestDue, Point::CommitDue];
-    for point in points {
-        let job = job(&world.log);
-        let mut run = job.start_ordered(Order::fail(point));
-        assert_eq!(run.wait(), Some(0), "{}", run.said());
-        assert!(run.has_said(&format!("ordered to fail at {point}")), "{}", run.said());
-        assert_eq!(made(&job), world.expected, "after {point}");
+    let workers = [1, 3];
+    let cells = workers.into_iter().flat_map(|workers| [false, true].map(|in_recovery| (workers, in_recovery)));
+    let cells = cells.flat_map(|(workers, in_recovery)| {
+        Point::ALL.iter().map(move |point| Cell { point: *point, happens, in_recovery, workers })
+    });
+    let mut played = 0;
+    for (number, cell) in cells.enumerate().filter(|(number, cell)| cell.is_played(*number)) {
+        let job = job(&world.log, cell.workers);
+        if cell.in_recovery || COLLECTION.contains(&cell.point) {
+            assert_eq!(ended(&mut job.start_ordered(Order::kill(Point::Manifest, 2))), None, "{number}: {cell:?}");
+        }
+        cell.happens_to(&job);
+        // One that stands still again would stand for ever.
+        if cell.in_recovery && happens != Happens::Stall {
+            ended(&mut job.start_ordered(cell.order()));
+        }
+        world.comes_out(&job, &cell);
+        played += 1;
     }
+    println!("{happens:?}: {played} cells");
 }
 
 #[test]
-fn an_answer_lost_at_a_fence_or_a_commit_changes_nothing() {
-    let world = World::new();
-    for point in [Point::Fenced, Point::Committed] {
-        let job = job(&world.log);
-        let mut run = job.start_ordered(Order::fail(point));
-        assert_eq!(run.wait(), Some(0), "{}", run.said());
-        assert!(run.has_said(&format!("ordered to fail at {point}")), "{}", run.said());
-        assert_eq!(made(&job), world.expected, "after {point}");
-    }
+fn a_kill_at_any_point_changes_nothing() {
+    play_all(Happens::Kill);
 }
 
 #[test]
-fn a_fence_that_can_not_be_put_ends_the_start() {
-    let world = World::new();
-    let job = job(&world.log);
-    assert_eq!(job.start_ordered(Order::fail(Point::FenceDue)).wait(), Some(FAILED));
-    world.comes_out(&job, &Point::FenceDue);
+fn a_failure_or_a_lost_answer_at_any_point_changes_nothing() {
+    play_all(Happens::Fail);
 }
 
-/// On a worker's thread, in the publisher, in a committer: nothing goes on without it.
 #[test]
-fn a_panic_anywhere_ends_the_process_and_changes_nothing() {
-    let world = World::new();
-    for point in [Point::Read, Point::ManifestDue, Point::CommitDue] {
-        let job = job(&world.log);
-        let mut run = job.start_ordered(Order::panic(point));
-        assert_eq!(run.wait(), Some(FAILED), "{}", run.said());
-        assert!(run.has_said("this is a bug in floodmark"), "{}", run.said());
-        world.comes_out(&job, &point);
-    }
+fn a_panic_at_any_point_ends_the_process_and_changes_nothing() {
+    play_all(Happens::Panic);
+}
+
+#[test]
+fn a_stall_at_any_point_changes_nothing() {
+    play_all(Happens::Stall);
 }
 
 /// Into files alone: no catalog whose lock the sleeper could have in its hand.

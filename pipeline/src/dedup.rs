@@ -4,6 +4,7 @@
 //! *own* partition; so dropping a bucket once the node's watermark has passed its end + horizon is invisible to every record.
 //! Doesn't know: where ids are kept (see [`SeenIds`]), how batches fall, what other partitions do.
 //! Keeps: in = unique + duplicates + beyond horizon; a record that can't be judged never goes through as new.
+use crate::guard::{Guard, holds};
 use crate::plan::Dedup;
 use crate::rows::Rows;
 use crate::state::{Bucket, Seen, SeenIds};
@@ -42,6 +43,9 @@ impl Rule {
 
     /// The newest bucket that no record can ask for once the node's watermark is `watermark`.
     pub fn expired_through(&self, watermark: EventTime) -> Bucket {
+        if !holds(Guard::Horizon) {
+            return self.bucket_of(watermark);
+        }
         Bucket(watermark.minus(self.horizon).0.div_euclid(self.bucket.0) - 1)
     }
 

@@ -5,6 +5,7 @@
 //! Keeps: epochs (a, b] are committed only on a base whose mark is exactly a and whose fence is our own incarnation (DESIGN.md 8).
 use std::collections::BTreeMap;
 
+use crate::guard::{Guard, holds};
 use crate::ids::{Epoch, Incarnation, PartitionName};
 use crate::time::EventTime;
 
@@ -65,11 +66,11 @@ pub enum OnBase {
 /// Decides on the very base that the commit will assert. `base` is the epoch that the first of `epochs` follows.
 pub fn on_base(mark: &Mark, ours: Incarnation, base: Option<Epoch>, epochs: &[Epoch]) -> OnBase {
     match mark.fence {
-        Some(fence) if fence == ours => {}
+        Some(fence) if fence == ours || !holds(Guard::Fence) => {}
         Some(fence) if fence.number >= ours.number => return OnBase::Fenced { by: fence },
         _ => return OnBase::FenceLost,
     }
-    if mark.epoch == base {
+    if mark.epoch == base || !holds(Guard::MarkEquality) {
         return if epochs.is_empty() { OnBase::Done } else { OnBase::CommitFrom(0) };
     }
     match epochs.iter().position(|e| Some(*e) == mark.epoch) {
@@ -95,6 +96,7 @@ pub enum OnFence {
 pub fn on_fence(found: Option<Incarnation>, ours: Incarnation) -> OnFence {
     match found {
         None => OnFence::Put,
+        Some(_) if !holds(Guard::FenceOrder) => OnFence::Put,
         Some(fence) if fence == ours => OnFence::Ours,
         Some(fence) if fence.number < ours.number => OnFence::Put,
         Some(fence) if fence.number == ours.number => OnFence::ClaimAgain,

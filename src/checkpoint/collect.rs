@@ -31,11 +31,18 @@ pub fn expendable(
     manifests.iter().skip(retain.max(1)).filter(may_go).collect()
 }
 
-/// Deletes objects of older incarnations that no manifest names: what a start left that didn't get to its end.
+/// Deletes what a start left that didn't get to its end: manifests of older incarnations that it published when we had looked already, then objects of
+/// theirs that no manifest names.
 pub async fn sweep(dir: &CheckpointDir, ours: Incarnation, kept: &[Retained]) -> Result<usize, DirError> {
     let named: BTreeSet<&str> = kept.iter().flat_map(|m| m.manifest.objects()).collect();
     let own = incarnation_name(ours);
     let mut deleted = 0;
+    for listed in dir.manifests().await? {
+        if listed.incarnation.number < ours.number && !kept.iter().any(|m| m.name == listed.name) {
+            dir.delete(&listed.name).await?;
+            deleted += 1;
+        }
+    }
     for folder in ["segments", "state"] {
         for path in dir.list(folder).await? {
             let older = path.split('/').nth(1).is_some_and(|incarnation| incarnation < own.as_str());

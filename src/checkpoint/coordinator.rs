@@ -10,10 +10,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, NodeId, PartitionIndex, PartitionName, WorkerId};
+use floodmark_pipeline::invariants::{Cut, Violation, cut_follows};
 use floodmark_pipeline::plan::Plan;
 
-use super::cut::{self, BrokenCut, CutPositions, NodesAtCut};
+use super::book::{SinkBook, waiting_bytes};
+use super::cut::{self, CutPositions, NodesAtCut};
 use super::manifest::{Manifest, NodeRecord, SinkRecord};
 use super::partitions::{CutDecisions, Found, Partitions};
 use crate::config::model::Fingerprint;
@@ -93,8 +96,14 @@ pub struct Publication {
 pub enum JobError {
     #[error(transparent)]
     Worker(WorkerError),
-    #[error(transparent)]
-    Cut(#[from] BrokenCut),
+    #[error("{0}\n  this is a bug in floodmark: the job stops before anything more is committed")]
+    Violated(Violation),
+}
+
+impl From<Violation> for JobError {
+    fn from(violation: Violation) -> Self {
+        Self::Violated(violation.counted())
+    }
 }
 
 /// What a run begins with: from a manifest, or nothing.
@@ -109,15 +118,6 @@ pub struct Beginning {
     /// What the restored manifest says of the nodes.
     pub nodes: NodesAtCut,
     pub state_digest: u128,
-}
-
-/// What is known of one sink's epochs.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SinkBook {
-    /// Last epoch known committed.
-    pub base: Option<Epoch>,
-    pub epochs: VecDeque<PendingEpoch>,
-    pub definition: String,
 }
 
 pub struct Coordinator {
@@ -142,6 +142,8 @@ pub struct Coordinator {
     unrecorded: bool,
     /// The last cut that is durable or on its way.
     nodes: NodesAtCut,
+    /// The same as its manifest has it.
+    last_cut: Option<Cut>,
 }
 
 struct Aligning {
@@ -181,6 +183,7 @@ impl Coordinator {
             ending: None,
             unrecorded: false,
             nodes,
+            last_cut: None,
         }
     }
 
@@ -204,7 +207,9 @@ impl Coordinator {
     /// Its state files are those that were restored.
     pub fn first_manifest(&mut self, now_ms: i64) -> Manifest {
         self.last_id = self.last_id.next();
-        Manifest { created_ms: now_ms, ..self.manifest(self.last_id, self.state_digest) }
+        let manifest = Manifest { created_ms: now_ms, ..self.manifest(self.last_id, self.state_digest) };
+        self.last_cut = Some(manifest.cut());
+        manifest
     }
 
     /// First effects of a run: the table, and who reads what.
@@ -342,12 +347,20 @@ impl Coordinator {
             effects.push(Effect::AllWorkers(ToWorker::FiredFloors(floors)));
         }
         effects.extend(admitted.into_iter().map(|a| self.to_owner(a)));
-        effects.push(Effect::Publish(Box::new(self.publication(id, parts, savepoint))));
+        effects.push(Effect::Publish(Box::new(self.publication(id, parts, savepoint)?)));
+        if !holds(Guard::ManifestFirst) {
+            effects.extend(self.epochs_of(id));
+        }
         self.publishing.push_back(id);
         Ok(effects)
     }
 
-    fn publication(&mut self, id: CheckpointId, mut parts: Vec<Part>, savepoint: Option<String>) -> Publication {
+    fn publication(
+        &mut self,
+        id: CheckpointId,
+        mut parts: Vec<Part>,
+        savepoint: Option<String>,
+    ) -> Result<Publication, Violation> {
         let epoch = Epoch { incarnation: self.terms.incarnation, checkpoint: id };
         let mut refs = BTreeMap::new();
         let segments: Vec<_> = parts.iter_mut().filter_map(|p| cut::pack_segments(epoch, p, &mut refs)).collect();
@@ -359,14 +372,17 @@ impl Coordinator {
         let at = CutPositions { offsets, replay_from };
         for (sink, book) in &mut self.sinks {
             let segments = refs.remove(sink).unwrap_or_default();
-            let commit_id = commit_id(epoch, *sink);
+            let commit_id = cut::commit_id(epoch, *sink);
             book.epochs.push_back(cut::pending_epoch(&plan, *sink, epoch, commit_id, segments, &at, &self.nodes));
         }
         self.unrecorded = false;
         let digest = parts.iter().fold(0u128, |sum, p| sum.wrapping_add(p.state.digest.sum));
         let manifest = self.manifest(id, digest);
+        let now = manifest.cut();
+        let then = self.last_cut.replace(now.clone());
+        then.map_or(Ok(()), |then| cut_follows(&then, &now, false))?;
         let state = parts.into_iter().map(|p| (p.worker, p.state)).collect();
-        Publication { manifest, segments, state, oldest_waiting: self.oldest_waiting(), savepoint }
+        Ok(Publication { manifest, segments, state, oldest_waiting: self.oldest_waiting(), savepoint })
     }
 
     /// The manifest of what is known now; state files are added when they have been taken over.
@@ -408,16 +424,20 @@ impl Coordinator {
 
     fn published(&mut self, id: CheckpointId) -> Vec<Effect> {
         self.publishing.retain(|p| *p != id);
-        let epoch = Epoch { incarnation: self.terms.incarnation, checkpoint: id };
-        let of_sink = |(sink, book): (&NodeId, &SinkBook)| {
-            book.epochs.iter().find(|e| e.epoch == epoch).map(|e| Effect::Epoch(*sink, e.clone()))
-        };
-        let mut effects: Vec<_> = self.sinks.iter().filter_map(of_sink).collect();
+        let mut effects = if holds(Guard::ManifestFirst) { self.epochs_of(id) } else { vec![] };
         effects.push(Effect::AllWorkers(ToWorker::Release(id)));
         if self.ending.is_some_and(|e| e.last == Some(id)) {
             effects.push(Effect::CommitNow);
         }
         effects
+    }
+
+    fn epochs_of(&self, id: CheckpointId) -> Vec<Effect> {
+        let epoch = Epoch { incarnation: self.terms.incarnation, checkpoint: id };
+        let of_sink = |(sink, book): (&NodeId, &SinkBook)| {
+            book.epochs.iter().find(|e| e.epoch == epoch).map(|e| Effect::Epoch(*sink, e.clone()))
+        };
+        self.sinks.iter().filter_map(of_sink).collect()
     }
 
     fn committed(&mut self, sink: NodeId, epoch: Epoch) {
@@ -473,23 +493,6 @@ impl Coordinator {
         let owner = WorkerId((admission.partition.0 % u32::from(self.terms.workers)) as u16);
         Effect::Worker(owner, ToWorker::Admit(Box::new(admission)))
     }
-}
-
-/// What the outbox holds from before a start, by checkpoint.
-fn waiting_bytes(sinks: &BTreeMap<NodeId, SinkBook>) -> BTreeMap<CheckpointId, u64> {
-    let mut bytes = BTreeMap::new();
-    for epoch in sinks.values().flat_map(|book| &book.epochs).filter(|epoch| epoch.rows() > 0) {
-        *bytes.entry(epoch.epoch.checkpoint).or_default() += epoch.segments.iter().map(|s| s.length).sum::<u64>();
-    }
-    bytes
-}
-
-/// Chosen at the barrier, before any attempt, and the same after every restart: positive, and different for every epoch and sink.
-fn commit_id(epoch: Epoch, sink: NodeId) -> i64 {
-    let mut bytes = epoch.incarnation.token.to_le_bytes().to_vec();
-    bytes.extend(epoch.checkpoint.0.to_le_bytes());
-    bytes.extend(sink.0.to_le_bytes());
-    (xxhash_rust::xxh3::xxh3_64(&bytes) >> 1) as i64
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use floodmark_pipeline::ids::{Epoch, NodeId, PartitionName};
+use floodmark_pipeline::invariants::{Invariant, Violation};
 use floodmark_pipeline::mark::ReplayFrom;
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::stamp::SliceWidth;
@@ -13,7 +14,7 @@ use floodmark_state::StateDigest;
 
 use super::dir::segment_name;
 use super::manifest::{NodeRecord, PartitionRecord};
-use crate::runtime::counters::{self, NodeCounters, Unaccounted};
+use crate::runtime::counters::{self, NodeCounters};
 use crate::runtime::part::{NodePart, Part};
 use crate::sink::{PendingEpoch, SegmentRef};
 
@@ -27,25 +28,15 @@ pub struct NodesAtCut {
     pub state: Vec<StateDigest>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BrokenCut {
-    #[error(transparent)]
-    Unaccounted(#[from] Unaccounted),
-    #[error(
-        "{node}: workers disagree about its watermark at one cut ({one:?} and {other:?}): this is a bug in floodmark, and the job stops before anything is committed"
-    )]
-    Watermarks { node: String, one: Option<EventTime>, other: Option<EventTime> },
-}
-
 /// Adds the parts up. `since` are the counters that the run began with.
-pub fn nodes_at_cut(plan: &Plan, parts: &[Part], since: &[NodeCounters]) -> Result<NodesAtCut, BrokenCut> {
+pub fn nodes_at_cut(plan: &Plan, parts: &[Part], since: &[NodeCounters]) -> Result<NodesAtCut, Violation> {
     let mut nodes = NodesAtCut::default();
     for id in plan.ids() {
         let of_node: Vec<&NodePart> = parts.iter().map(|p| &p.nodes[usize::from(id.0)]).collect();
         let watermark = of_node.first().and_then(|p| p.watermark);
         if let Some(other) = of_node.iter().find(|p| p.watermark != watermark) {
-            let node = plan.node(id).name.clone();
-            return Err(BrokenCut::Watermarks { node, one: watermark, other: other.watermark });
+            let what = format!("{}: {watermark:?} and {:?}", plan.node(id).name, other.watermark);
+            return Err(Violation::new(Invariant::W2, what));
         }
         nodes.watermarks.push(watermark);
         nodes.fired_floors.push(of_node.iter().filter_map(|p| p.fired_floor).max());
@@ -134,6 +125,14 @@ pub fn pack_segments(
         chunks.extend(sealed.chunks);
     }
     (!chunks.is_empty()).then_some(SegmentObject { path, chunks })
+}
+
+/// Chosen at the barrier, before any attempt, and the same after every restart: positive, and different for every epoch and sink.
+pub fn commit_id(epoch: Epoch, sink: NodeId) -> i64 {
+    let mut bytes = epoch.incarnation.token.to_le_bytes().to_vec();
+    bytes.extend(epoch.checkpoint.0.to_le_bytes());
+    bytes.extend(sink.0.to_le_bytes());
+    (xxhash_rust::xxh3::xxh3_64(&bytes) >> 1) as i64
 }
 
 /// The epoch that one sink gets at a cut.

@@ -12,6 +12,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use async_trait::async_trait;
 use bytes::Bytes;
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
 use futures::TryStreamExt;
 use object_store::path::Path;
@@ -21,6 +22,7 @@ use super::adopt;
 use super::manifest::{Manifest, Unreadable};
 use super::recent::Recent;
 use crate::config::model::Location;
+use crate::host::{Host, elsewhere};
 use crate::sink::{SegmentRef, Segments, SinkError};
 use crate::store;
 
@@ -77,15 +79,15 @@ impl CheckpointDir {
     }
 
     /// Takes over a local file that never changes, under a name that was never used before. False: it has to be put there.
-    pub async fn adopt(&self, from: &std::path::Path, path: &str) -> Result<bool, DirError> {
+    pub async fn adopt(&self, host: &dyn Host, from: &std::path::Path, path: &str) -> Result<bool, DirError> {
         let Some(root) = self.local.clone() else { return Ok(false) };
         let (from, name) = (from.to_owned(), path.to_owned());
-        let linked = tokio::task::spawn_blocking(move || adopt::link(&from, &root, &name)).await;
+        let linked = elsewhere(host, move || adopt::link(&from, &root, &name)).await;
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
             let error = object_store::Error::Generic { store: "LocalFileSystem", source };
             self.failed("linking", path, error)
         };
-        linked.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
+        linked.ok_or_else(|| failed("panicked".into()))?.map_err(|e| failed(e.into()))
     }
 
     /// Refuses a store that lets two puts create one object.
@@ -158,7 +160,8 @@ impl CheckpointDir {
 
     /// Creates an object under a name that was never used before. The same content found there is our own, from an answer that was lost.
     pub async fn create(&self, path: &str, content: PutPayload, doing: &'static str) -> Result<(), DirError> {
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let mode = if holds(Guard::CreateIfAbsent) { PutMode::Create } else { PutMode::Overwrite };
+        let options = PutOptions { mode, ..PutOptions::default() };
         match self.store.put_opts(&Path::from(path), content.clone(), options).await {
             Ok(_) => Ok(()),
             Err(object_store::Error::AlreadyExists { .. }) => {
@@ -329,5 +332,31 @@ mod tests {
         let store = crate::store::open(&location, &Default::default()).unwrap();
         CheckpointDir::new(store, location.to_string()).probe(3).await.unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A segment as a worker seals it.
+    fn segment() -> Vec<u8> {
+        let names: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(vec![Some("a"), None, Some("ccc")]));
+        let numbers: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
+        let batch = RecordBatch::try_from_iter([("name", names), ("n", numbers)]).unwrap();
+        let mut writer = arrow::ipc::writer::StreamWriter::try_new(vec![], &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_changed_segment_is_rows_or_an_error(
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+            byte in proptest::prelude::any::<u8>(),
+            is_cut in proptest::prelude::any::<bool>(),
+        ) {
+            let mut bytes = segment();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            bytes.truncate(if is_cut { at } else { bytes.len() });
+            let _ = decoded(vec![bytes.into()]);
+        }
     }
 }

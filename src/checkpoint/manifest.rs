@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, PartitionIndex, PartitionName};
+use floodmark_pipeline::invariants::Cut;
 use floodmark_pipeline::mark::ReplayFrom;
 use floodmark_pipeline::rows::WatermarkCause;
 use floodmark_pipeline::stamp::PartitionTime;
@@ -125,6 +126,17 @@ impl Manifest {
 
     pub fn epoch(&self) -> Epoch {
         Epoch { incarnation: self.incarnation, checkpoint: self.checkpoint }
+    }
+
+    /// What the invariants know of it.
+    pub fn cut(&self) -> Cut {
+        let list = |sink: &SinkRecord| (sink.base, sink.epochs.iter().map(|e| e.epoch).collect());
+        Cut {
+            checkpoint: self.checkpoint,
+            offsets: self.offsets(),
+            watermarks: self.nodes.iter().map(|node| (node.name.clone(), node.watermark)).collect(),
+            sinks: self.sinks.iter().map(|sink| (sink.name.clone(), list(sink))).collect(),
+        }
     }
 
     /// Every object of the checkpoint directory that this manifest needs.

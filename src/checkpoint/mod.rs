@@ -8,6 +8,7 @@
 //!   DIR/savepoints/<name>/...                       self-contained, never collected
 //! ```
 pub mod adopt;
+pub mod book;
 pub mod collect;
 pub mod coordinator;
 pub mod cut;

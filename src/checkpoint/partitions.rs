@@ -5,6 +5,7 @@
 //! Doesn't know: workers, stores. Keeps: the table only grows; a source's watermark never goes back.
 use std::collections::BTreeMap;
 
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex, PartitionName};
 use floodmark_pipeline::rows::WatermarkCause;
 use floodmark_pipeline::stamp::PartitionTime;
@@ -59,6 +60,9 @@ impl Partitions {
         for record in &mut table {
             if let Some(source) = sources.iter().find(|s| s.name == record.name.source) {
                 record.time.watermark.bound = source.bound;
+                if !holds(Guard::WatermarkRestore) {
+                    record.time.watermark.max_seen = None;
+                }
             }
         }
         let watermarks = sources.iter().map(|s| (s.node, s.watermark)).collect();
@@ -192,11 +196,15 @@ impl Partitions {
             Status::Live => None,
             status => Some(Leaving { partition, ended: status == Status::Ended }),
         };
+        let mut position = record.position.clone();
+        if !holds(Guard::PositionRestore) {
+            position.offset += 1;
+        }
         Some(Admission {
             source,
             partition,
             name: record.name.clone(),
-            position: record.position.clone(),
+            position,
             time: record.time.clone(),
             end: record.end,
             left,
@@ -221,6 +229,7 @@ impl Partitions {
     fn let_in(&mut self, checkpoint: CheckpointId, found: Found, floors: &Floors) -> PartitionIndex {
         let watermark = floors.get(&found.name.source).copied().flatten();
         let floor = watermark.map(|watermark| Floor { watermark, cause: WatermarkCause::Joined });
+        let floor = floor.filter(|_| holds(Guard::JoinFloor));
         let partition = PartitionIndex(self.table.len() as u32);
         let record = self.record(found, floor);
         let offset = record.position.offset;

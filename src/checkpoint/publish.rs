@@ -4,15 +4,17 @@
 //! of the store delays checkpoints and nothing else. Doesn't know: workers, commits.
 //! Keeps: the manifest is written last; a state file is reused only from the last complete manifest, every other gets a name never used before. Tested: here.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, WorkerId};
-use floodmark_state::{Snapshot, StateFile};
+use floodmark_state::{Snapshot, StateError, StateFile};
 use object_store::PutPayload;
 
 use super::coordinator::Publication;
 use super::dir::{CheckpointDir, DirError, state_name};
 use super::manifest::{Manifest, StateFileRecord};
+use crate::host::{Host, elsewhere};
 use crate::steps::{self, Ordered, Point};
 
 /// First and longest pause between two tries.
@@ -20,6 +22,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 
 pub struct Publisher {
     dir: CheckpointDir,
+    host: Arc<dyn Host>,
     incarnation: Incarnation,
     /// Immutable files of the last complete manifest, by worker and name.
     known: BTreeMap<(WorkerId, String), StateFileRecord>,
@@ -32,7 +35,7 @@ pub enum PublishError {
     #[error(transparent)]
     Dir(#[from] DirError),
     #[error(transparent)]
-    State(#[from] floodmark_state::StateError),
+    State(#[from] StateError),
     #[error(transparent)]
     Ordered(#[from] Ordered),
     /// Trying again would be for nothing: the newer start sweeps up behind us.
@@ -42,8 +45,13 @@ pub enum PublishError {
 
 impl Publisher {
     /// `restored` is the state that the workers went on from, file by file under the names it has in the directory, if their stores have kept it as it was.
-    pub fn new(dir: CheckpointDir, incarnation: Incarnation, restored: &[Vec<StateFileRecord>]) -> Self {
-        let mut publisher = Self { dir, incarnation, known: BTreeMap::new(), last: Default::default() };
+    pub fn new(
+        dir: CheckpointDir,
+        host: Arc<dyn Host>,
+        incarnation: Incarnation,
+        restored: &[Vec<StateFileRecord>],
+    ) -> Self {
+        let mut publisher = Self { dir, host, incarnation, known: BTreeMap::new(), last: Default::default() };
         publisher.know(restored);
         publisher
     }
@@ -59,11 +67,10 @@ impl Publisher {
     pub async fn publish(
         &mut self,
         publication: Publication,
-        now_ms: i64,
         complain: &mut (dyn FnMut(&PublishError) + Send),
     ) -> Result<(Manifest, String), PublishError> {
         let Publication { mut manifest, segments, state, .. } = publication;
-        manifest.created_ms = now_ms;
+        manifest.created_ms = self.host.wall_ms();
         let mut segments: Vec<_> = segments.into_iter().map(|s| (s.path, PutPayload::from_iter(s.chunks))).collect();
         let mut pause = RETRY.0;
         loop {
@@ -81,7 +88,7 @@ impl Publisher {
             if let Ok(Some(by)) = self.dir.newer_start(self.incarnation).await {
                 return Err(PublishError::Fenced { by });
             }
-            tokio::time::sleep(pause).await;
+            self.host.sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
         }
     }
@@ -140,13 +147,13 @@ impl Publisher {
         file: StateFile,
     ) -> Result<StateFileRecord, PublishError> {
         let path = state_name(self.incarnation, checkpoint, worker, &file.name);
-        if file.immutable && self.dir.adopt(&file.path, &path).await? {
+        if file.immutable && self.dir.adopt(&*self.host, &file.path, &path).await? {
             return self.adopted(file, path).await;
         }
         let local = file.path.clone();
-        let bytes = tokio::fs::read(&local).await;
-        let bytes =
-            bytes.map_err(|source| floodmark_state::StateError::Io { doing: "reading", path: local, source })?;
+        let bytes = elsewhere(&*self.host, move || std::fs::read(local)).await;
+        let bytes = bytes.unwrap_or_else(|| Err(std::io::Error::other("reading it panicked")));
+        let bytes = bytes.map_err(|source| StateError::Io { doing: "reading", path: file.path.clone(), source })?;
         let digest = xxhash_rust::xxh3::xxh3_128(&bytes);
         let length = bytes.len() as u64;
         self.dir.create(&path, bytes.into(), "writing state file").await?;
@@ -156,13 +163,10 @@ impl Publisher {
     /// The record of a file that has been linked. It is read for its digest only.
     async fn adopted(&self, file: StateFile, path: String) -> Result<StateFileRecord, PublishError> {
         let (name, length, immutable) = (file.name.clone(), file.length, file.immutable);
-        let local = file.path.clone();
-        let digest = tokio::task::spawn_blocking(move || file.content_digest()).await;
-        let digest = digest.map_err(|error| floodmark_state::StateError::Io {
-            doing: "reading",
-            path: local,
-            source: std::io::Error::other(error),
-        })??;
+        let path_of = file.path.clone();
+        let digest = elsewhere(&*self.host, move || file.content_digest()).await;
+        let panicked = || StateError::Io { doing: "reading", path: path_of, source: std::io::Error::other("panicked") };
+        let digest = digest.ok_or_else(panicked)??;
         Ok(StateFileRecord { name, path, length, digest, immutable })
     }
 
@@ -185,6 +189,7 @@ mod tests {
     use super::*;
     use crate::checkpoint::manifest::tests::manifest;
     use crate::config::model::Location;
+    use crate::host::Computer;
 
     const WORKER: WorkerId = WorkerId(0);
 
@@ -204,7 +209,7 @@ mod tests {
         }
 
         fn publisher(&self, kept: &[Vec<StateFileRecord>]) -> Publisher {
-            Publisher::new(self.dir.clone(), manifest(2, 5).incarnation, kept)
+            Publisher::new(self.dir.clone(), Arc::new(Computer::default()), manifest(2, 5).incarnation, kept)
         }
 
         /// A file of the working database.
@@ -215,7 +220,7 @@ mod tests {
         }
 
         async fn publish(&self, publisher: &mut Publisher, id: u64, files: Vec<StateFile>) -> Vec<StateFileRecord> {
-            let published = publisher.publish(publication(id, files), 0, &mut |error| panic!("{error}")).await;
+            let published = publisher.publish(publication(id, files), &mut |error| panic!("{error}")).await;
             published.unwrap().0.state.remove(0)
         }
     }
@@ -272,7 +277,7 @@ mod tests {
         std::fs::remove_file(&gone.path).unwrap();
         world.dir.claim(Incarnation { number: 3, token: 1 }).await.unwrap();
         let mut failures = 0;
-        let ended = world.publisher(&[]).publish(publication(5, vec![gone]), 0, &mut |_| failures += 1).await;
+        let ended = world.publisher(&[]).publish(publication(5, vec![gone]), &mut |_| failures += 1).await;
         assert!(matches!(ended, Err(PublishError::Fenced { by: 3 })), "{ended:?}");
         assert_eq!(failures, 1);
     }

@@ -13,7 +13,7 @@ use crate::checkpoint::manifest::{Manifest, NodeRecord};
 use crate::checkpoint::savepoint;
 use crate::config;
 use crate::config::model::Settings;
-use crate::job::now_ms;
+use crate::host::{Computer, Host};
 use crate::status::units::{age, grouped, size};
 use crate::store;
 
@@ -96,7 +96,7 @@ fn list(settings: &Settings) -> Result<Vec<Entry>, ListError> {
     let store = store::open(&settings.checkpoint_dir, &settings.s3)?;
     let dir = CheckpointDir::new(store, settings.checkpoint_dir.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(entries(&dir, now_ms()))?)
+    Ok(runtime.block_on(entries(&dir, Computer::default().wall_ms()))?)
 }
 
 async fn entries(dir: &CheckpointDir, now_ms: i64) -> Result<Vec<Entry>, DirError> {

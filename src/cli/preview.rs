@@ -14,11 +14,11 @@ use arrow_json::writer::LineDelimited;
 use arrow_schema::ArrowError;
 
 use crate::config::load;
-use crate::config::model::{End, SourceConfig};
+use crate::config::model::SourceConfig;
 use crate::decode::BadRecord;
-use crate::source::connect::{decoder_for, log_for};
+use crate::source::connect::{decoder_for, log_for, reader_to_now};
 use crate::source::names::PartitionNames;
-use crate::source::{Log, Reader, SourceError};
+use crate::source::{Reader, SourceError};
 
 /// Rest when nothing has come yet.
 const REST: Duration = Duration::from_millis(20);
@@ -69,23 +69,10 @@ pub fn preview(
         }
         let log = log_for("preview", name, config)?;
         let names = PartitionNames::default();
-        let reader = runtime.block_on(open(log.as_ref(), config, &names))?;
+        let reader = runtime.block_on(reader_to_now(log.as_ref(), config, &names))?;
         show(reader, config, &names, limit, rows, errors)?;
     }
     Ok(())
-}
-
-/// A reader of all partitions, to where they end now.
-async fn open(log: &dyn Log, config: &SourceConfig, names: &PartitionNames) -> Result<Box<dyn Reader>, SourceError> {
-    let partitions = log.partitions().await?;
-    let starts = log.resolve_start(&config.start, &partitions).await?;
-    let ends = log.resolve_end(&End::Latest, &partitions).await?;
-    let mut reader = log.reader()?;
-    for ((partition, start), end) in partitions.iter().zip(starts).zip(ends) {
-        let index = names.push(partition.name.clone());
-        reader.assign(index, &partition.name, &start, end)?;
-    }
-    Ok(reader)
 }
 
 fn show(
@@ -136,7 +123,7 @@ mod tests {
     use floodmark_pipeline::schema::{Field, FieldType, Schema};
 
     use super::*;
-    use crate::config::model::{FileConfig, JsonFormat, Origin, SourceConnector, Start};
+    use crate::config::model::{End, FileConfig, JsonFormat, Origin, SourceConnector, Start};
 
     /// A source of the lines of a file.
     fn source(file: &std::path::Path) -> SourceConfig {

@@ -10,6 +10,7 @@ use iceberg::{NamespaceIdent, TableIdent};
 use crate::config;
 use crate::config::model::{RestAuth, SinkConnector};
 use crate::digest::CompareError;
+use crate::host::Computer;
 use crate::iceberg::catalog::rest::RestCatalog;
 use crate::iceberg::catalog::sql::SqlCatalog;
 use crate::iceberg::catalog::{Catalog, Loaded, name_of};
@@ -65,8 +66,7 @@ async fn sink_of(file: &Path, name: &str) -> Result<LoadedTable, CompareError> {
         let sinks: Vec<_> = sinks.iter().map(|(sink, _)| *sink).collect();
         return Err(CompareError::NoSink { file: shown, name: name.to_owned(), has: sinks.join(", ") });
     };
-    // Nothing is committed, so the time is never asked for.
-    let table = crate::iceberg::table(config, &pipeline.settings.s3, || 0)?;
+    let table = crate::iceberg::table(config, &pipeline.settings.s3, Arc::new(Computer::default()))?;
     let Loaded { metadata, .. } = table.load().await?.ok_or_else(|| missing(&table.ident))?;
     Ok(LoadedTable { metadata: Arc::new(metadata), file_io: table.io })
 }

@@ -162,10 +162,12 @@ impl Committer {
         let taken = std::mem::take(&mut self.in_flight);
         match result {
             Ok(Outcome::Applied(mark)) => {
-                let epoch = self.waiting.drain(..taken).next_back()?.epoch;
-                self.base = Some(epoch);
                 self.last_commit_ms = Some(now_ms);
                 self.pause_ms = RETRY_MS.0;
+                // It holds what its mark says. An earlier attempt may have got there, its answer lost; epochs without rows behind it go on waiting.
+                let held = self.waiting.iter().take(taken).position(|e| Some(e.epoch) == mark.epoch)?;
+                let epoch = self.waiting.drain(..=held).next_back()?.epoch;
+                self.base = Some(epoch);
                 Some(Effect::Committed { epoch, mark: Box::new(mark) })
             }
             Ok(Outcome::Fenced { by }) => Some(Effect::Stop(StopReason::Fenced { by })),
@@ -284,6 +286,24 @@ mod tests {
         committer.step(1_020, Input::Epoch(epoch(2, 5)));
         assert_eq!(commit(&committer.step(1_209, Input::Tick)), None);
         assert_eq!(commit(&committer.step(1_210, Input::Tick)), Some(vec![1, 2]));
+    }
+
+    /// A commit landed, its answer was lost, and what has come since has no rows: the sink writes nothing, and its mark is where it was.
+    #[test]
+    fn a_sink_holds_what_its_mark_says_and_not_what_it_was_given() {
+        let mut committer = committer();
+        committer.step(0, Input::Epoch(epoch(1, 5)));
+        committer.step(1_000, Input::Tick);
+        let lost = SinkError::Away { what: "catalog".into(), why: "no answer".into() };
+        committer.step(1_010, Input::Done(Err(lost)));
+        committer.step(1_020, Input::Epoch(epoch(2, 0)));
+        assert_eq!(commit(&committer.step(1_210, Input::Tick)), Some(vec![1, 2]));
+        let effects = committer.step(1_220, applied(1));
+        assert!(matches!(&effects[..], [Effect::Committed { epoch, .. }] if epoch.checkpoint.0 == 1), "{effects:?}");
+        let Some(Effect::Commit { base, epochs, even_if_empty }) = committer.step(1_230, Input::Flush).pop() else {
+            panic!("what waits is committed in the end");
+        };
+        assert_eq!((base.map(|e| e.checkpoint.0), epochs.len(), even_if_empty), (Some(1), 1, true));
     }
 
     #[test]

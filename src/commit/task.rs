@@ -1,12 +1,14 @@
 //! Turns the crank of a committer: epochs in, commits out, outcomes reported.
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use floodmark_pipeline::ids::{Epoch, NodeId};
 use floodmark_pipeline::mark::Mark;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::committer::{Committer, Effect, Input, StopReason, Tag};
+use crate::host::Host;
 use crate::sink::Sink;
 use crate::steps::{self, Point};
 
@@ -35,21 +37,25 @@ pub async fn run(
     id: NodeId,
     mut sink: Box<dyn Sink>,
     mut committer: Committer,
-    started: Instant,
+    host: Arc<dyn Host>,
     mut inputs: UnboundedReceiver<ToCommitter>,
     reports: UnboundedSender<FromCommitter>,
 ) {
-    let now_ms = || started.elapsed().as_millis() as u64;
-    let mut tick = tokio::time::interval(TICK);
+    let now_ms = || host.now_ms();
+    let mut tick = host.sleep(TICK);
     loop {
         let input = tokio::select! {
+            biased;
             received = inputs.recv() => match received {
                 Some(ToCommitter::Epoch(epoch)) => Input::Epoch(epoch),
                 Some(ToCommitter::Flush) => Input::Flush,
                 Some(ToCommitter::Tag(tag)) => Input::Tag(tag),
                 None => return,
             },
-            _ = tick.tick() => Input::Tick,
+            () = &mut tick => {
+                tick = host.sleep(TICK);
+                Input::Tick
+            }
         };
         let mut effects = VecDeque::from(committer.step(now_ms(), input));
         while let Some(effect) = effects.pop_front() {

@@ -17,6 +17,7 @@ use crate::checkpoint::manifest::Manifest;
 use crate::config;
 use crate::config::model::{Pipeline, SinkConnector};
 use crate::digest::source::RowSource;
+use crate::host::Computer;
 use crate::iceberg::commit::Table;
 use crate::iceberg::mark::Identity;
 use crate::table::{At, LoadedTable};
@@ -48,7 +49,8 @@ impl Job {
             let name = pipeline.plan.node(*id).name.as_str();
             let known = SINKS.into_iter().find(|sink| *sink == name);
             if let (Some(name), SinkConnector::Iceberg(config)) = (known, &sink.connector) {
-                tables.push((name, crate::iceberg::table(config, &pipeline.settings.s3, || 0)?));
+                tables
+                    .push((name, crate::iceberg::table(config, &pipeline.settings.s3, Arc::new(Computer::default()))?));
             }
         }
         Ok(Self { folder, pipeline, tables })

@@ -23,6 +23,7 @@ use super::manifest::Manifests;
 use super::snapshot::Change;
 use super::storage;
 use super::writer::delete_files;
+use crate::host::Host;
 use crate::sink::SinkError;
 use crate::steps::{self, Point};
 
@@ -37,8 +38,7 @@ pub struct Table {
     pub catalog: Arc<dyn Catalog>,
     pub ident: TableIdent,
     pub io: FileIO,
-    /// The wall clock, in milliseconds since 1970.
-    pub now_ms: fn() -> i64,
+    pub host: Arc<dyn Host>,
 }
 
 impl Table {
@@ -125,7 +125,7 @@ pub async fn settle<I: Intent>(table: &Table, intent: &mut I) -> Result<I::End, 
                 begin(table, &change, &base, intent.next_prefix()).await?
             }
         };
-        let requests = change.requests(&base.metadata, &attempt.manifest_list, (table.now_ms)());
+        let requests = change.requests(&base.metadata, &attempt.manifest_list, table.host.wall_ms());
         let (requirements, updates) = requests.map_err(|e| SinkError::Setting(format!("{}: {e}", table.name())))?;
         let (due, done) = I::POINTS;
         steps::pass(due).map_err(|ordered| table.away(ordered))?;
@@ -151,7 +151,7 @@ pub async fn settle<I: Intent>(table: &Table, intent: &mut I) -> Result<I::End, 
             }
         }
         last = Some(attempt);
-        tokio::time::sleep(pause).await;
+        table.host.sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

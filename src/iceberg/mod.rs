@@ -26,6 +26,7 @@ use std::sync::Arc;
 use iceberg::{NamespaceIdent, TableIdent};
 
 use crate::config::model::{CatalogConfig, IcebergConfig, S3Settings};
+use crate::host::Host;
 use crate::sink::SinkError;
 use catalog::Catalog;
 use catalog::rest::RestCatalog;
@@ -34,7 +35,7 @@ use commit::Table;
 use storage::Stores;
 
 /// Opens the way to a table. Nothing is asked of catalog or store yet.
-pub fn table(config: &IcebergConfig, s3: &S3Settings, now_ms: fn() -> i64) -> Result<Table, SinkError> {
+pub fn table(config: &IcebergConfig, s3: &S3Settings, host: Arc<dyn Host>) -> Result<Table, SinkError> {
     let io = Stores::new(s3.clone()).file_io();
     let setting = |e: &dyn std::fmt::Display| SinkError::Setting(e.to_string());
     let namespace = NamespaceIdent::from_vec(config.namespace.clone()).map_err(|e| setting(&e))?;
@@ -47,7 +48,7 @@ pub fn table(config: &IcebergConfig, s3: &S3Settings, now_ms: fn() -> i64) -> Re
             Arc::new(RestCatalog::new(uri, warehouse.clone(), auth.clone(), prefix.clone())?)
         }
     };
-    Ok(Table { catalog, ident: TableIdent::new(namespace, config.table.clone()), io, now_ms })
+    Ok(Table { catalog, ident: TableIdent::new(namespace, config.table.clone()), io, host })
 }
 
 #[cfg(test)]

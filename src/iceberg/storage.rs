@@ -58,6 +58,12 @@ impl Stores {
         Self { inner: Arc::new(Inner { s3, ..Inner::default() }) }
     }
 
+    /// One bucket, which is this store.
+    pub fn over(bucket: &str, store: Arc<dyn ObjectStore>) -> Self {
+        let buckets = Mutex::new(HashMap::from([(bucket.to_owned(), store)]));
+        Self { inner: Arc::new(Inner { buckets, ..Inner::default() }) }
+    }
+
     /// The way in for everything of iceberg that reads or writes files.
     pub fn file_io(&self) -> FileIO {
         FileIOBuilder::new(Arc::new(self.clone())).build()

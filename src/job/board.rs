@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use floodmark_pipeline::ids::{CheckpointId, NodeId, PartitionIndex, WorkerId};
+use floodmark_pipeline::invariants;
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::time::EventTime;
 
 use super::watch::Watch;
-use crate::checkpoint::coordinator::{Coordinator, Effect, SinkBook, Terms};
+use crate::checkpoint::book::SinkBook;
+use crate::checkpoint::coordinator::{Coordinator, Effect, Terms};
 use crate::checkpoint::manifest::{PartitionRecord, Status as Standing};
 use crate::config::model::{Pipeline, SourceConnector};
 use crate::file::prefix::StoredPrefix;
@@ -170,6 +172,7 @@ impl Board {
             partitions,
             ..self.frame.clone()
         };
+        status.invariant_violations = invariants::violations();
         status.state.memory_bytes = coordinator.state_memory();
         status.outbox.bytes = coordinator.outbox_bytes();
         status.outbox.sources_paused = coordinator.sources_paused();

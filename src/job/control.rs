@@ -1,5 +1,6 @@
 //! The control side of a running job: feeds the coordinator with what happens, and carries out what it decides.
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
@@ -17,6 +18,7 @@ use crate::commit::committer::StopReason;
 use crate::commit::task::FromCommitter;
 use crate::config::model::Pipeline;
 use crate::config::value::show_duration;
+use crate::host::Host;
 use crate::runtime::part::{FromWorker, ToWorker};
 use crate::source::names::PartitionNames;
 use crate::status::{Phase, Status};
@@ -41,7 +43,6 @@ pub async fn run(
     pipeline: &Pipeline,
     options: &Options,
     mut started: Started,
-    clock: Instant,
     mut requests: UnboundedReceiver<Request>,
     status: &watch::Sender<Status>,
 ) -> Result<(), Failure> {
@@ -61,25 +62,26 @@ pub async fn run(
         names: names.clone(),
         reset: &started.reset,
     };
-    let workers = crew.start(started.beginning.last_id.next(), &worker_reports).await?;
+    let host = started.host.clone();
+    let workers = crew.start(started.beginning.last_id.next(), (&host, started.turn), &worker_reports).await?;
     steps::reached(Point::Restored);
     let sinks = std::mem::take(&mut started.sinks);
-    let machines = Machines::of(pipeline, &started, workers.restored, now(clock)).await?;
+    let machines = Machines::of(pipeline, &started, workers.restored, host.now_ms()).await?;
     steps::reached(Point::Owned);
     let Machines { terms, mut coordinator, publishing, first } = machines;
-    let publishing = tokio::spawn(publishing.all(to_publisher, published));
+    let publishing = host.spawn(Box::pin(publishing.all(to_publisher, published)));
 
     let mut hands = Hands::new(workers.handles, publications, names);
     hands.apply(Effect::AllWorkers(ToWorker::Release(first)));
-    hands.start_committers(pipeline, sinks, coordinator.sinks(), clock, &commit_reports);
-    let watch = Watch::start(pipeline, &started.logs);
-    let mut board = Board::new(pipeline, &terms, &coordinator, now(clock));
-    board.published(first, now(clock));
+    hands.start_committers(pipeline, sinks, coordinator.sinks(), &host, &commit_reports);
+    let watch = Watch::start(pipeline, &started.logs, &host);
+    let mut board = Board::new(pipeline, &terms, &coordinator, host.now_ms());
+    board.published(first, host.now_ms());
     let mut effects = coordinator.begin();
     let savepoints = Savepoints::default();
     let mut running = Running {
         options,
-        clock,
+        host: host.clone(),
         coordinator,
         watch,
         hands,
@@ -89,7 +91,7 @@ pub async fn run(
         stop_asked_ms: None,
         status_at_ms: 0,
     };
-    let mut tick = tokio::time::interval(TICK);
+    let mut tick = host.sleep(TICK);
     let end = loop {
         if let Some(end) = running.carry_out(effects) {
             break end;
@@ -101,7 +103,10 @@ pub async fn run(
             Some(report) = from_committers.recv() => Event::Committer(report),
             Some(request) = requests.recv() => Event::Request(request),
             Some(seen) = running.watch.next() => Event::Watch(seen),
-            _ = tick.tick() => Event::Tick,
+            () = &mut tick => {
+                tick = host.sleep(TICK);
+                Event::Tick
+            }
         };
         effects = match running.take(event) {
             Ok(effects) => effects,
@@ -109,10 +114,10 @@ pub async fn run(
         };
     };
     // Before workers end: whatever is under way would find their files gone.
-    publishing.abort();
+    drop(publishing);
     running.board.phase(Phase::Ended);
     running.show();
-    running.hands.stop();
+    drop(running);
     if end.is_ok() {
         work::leave(pipeline, started.incarnation);
     }
@@ -129,7 +134,7 @@ pub async fn run(
 /// The job between two events.
 struct Running<'a> {
     options: &'a Options,
-    clock: Instant,
+    host: Arc<dyn Host>,
     coordinator: Coordinator,
     watch: Watch,
     hands: Hands,
@@ -145,13 +150,13 @@ impl Running<'_> {
     /// Returns how the run ends, if it does.
     fn carry_out(&mut self, effects: Vec<Effect>) -> Option<Result<(), Failure>> {
         effects.into_iter().find_map(|effect| {
-            self.board.saw(&effect, &self.coordinator, now(self.clock));
+            self.board.saw(&effect, &self.coordinator, self.host.now_ms());
             self.hands.apply(effect)
         })
     }
 
     fn take(&mut self, event: Event) -> Result<Vec<Effect>, Failure> {
-        let now_ms = now(self.clock);
+        let now_ms = self.host.now_ms();
         let input = match event {
             Event::Tick => return self.tick(now_ms),
             Event::Worker(FromWorker::Trouble { worker, node, why }) => {
@@ -251,7 +256,7 @@ impl Running<'_> {
     }
 
     fn show(&mut self) {
-        let status = self.board.status(now(self.clock), super::now_ms(), &self.coordinator, &self.watch);
+        let status = self.board.status(self.host.now_ms(), self.host.wall_ms(), &self.coordinator, &self.watch);
         self.status.send_replace(status);
     }
 }
@@ -261,8 +266,4 @@ fn stopped(reason: StopReason) -> Failure {
         StopReason::Fenced { .. } => Failure::Fenced(reason.to_string()),
         StopReason::Foreign { .. } | StopReason::Sink(_) => Failure::Failed(reason.to_string()),
     }
-}
-
-fn now(clock: Instant) -> u64 {
-    clock.elapsed().as_millis() as u64
 }

@@ -2,19 +2,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{CheckpointId, NodeId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
 
 use super::Failure;
 use super::look::Named;
 use super::start::Started;
 use super::work;
 use super::workers::WorkerHandle;
+use crate::checkpoint::book::SinkBook;
 use crate::checkpoint::collect::{Retained, expendable, sweep};
-use crate::checkpoint::coordinator::{Effect, JobError, Publication, SinkBook};
+use crate::checkpoint::coordinator::{Effect, JobError, Publication};
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::publish::Publisher;
@@ -22,6 +22,7 @@ use crate::checkpoint::savepoint;
 use crate::commit::committer::{Committer, Tag};
 use crate::commit::task::{FromCommitter, ToCommitter, run as run_committer};
 use crate::config::model::{Pipeline, SinkConfig, SinkConnector};
+use crate::host::{Host, Spawned, elsewhere};
 use crate::runtime::part::WorkerError;
 use crate::source::check::check;
 use crate::source::names::PartitionNames;
@@ -47,13 +48,13 @@ pub enum FromPublisher {
     Failed(String),
 }
 
-/// The ends of all that the coordinator steers.
+/// The ends of all that the coordinator steers. When they are let go, all of it ends; what was under way is decided at the next start.
 pub struct Hands {
     pub workers: Vec<WorkerHandle>,
     publications: UnboundedSender<Publication>,
     committers: BTreeMap<NodeId, UnboundedSender<ToCommitter>>,
     names: PartitionNames,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<Spawned>,
 }
 
 impl Hands {
@@ -67,14 +68,15 @@ impl Hands {
         pipeline: &Pipeline,
         sinks: Vec<(NodeId, Box<dyn crate::sink::Sink>)>,
         books: &BTreeMap<NodeId, SinkBook>,
-        clock: Instant,
+        host: &Arc<dyn Host>,
         reports: &UnboundedSender<FromCommitter>,
     ) {
         for (id, sink) in sinks {
             let committer = committer(&pipeline.sinks[&id], books.get(&id).cloned().unwrap_or_default());
             let (inputs, receiver) = unbounded_channel();
             self.committers.insert(id, inputs);
-            self.tasks.push(tokio::spawn(run_committer(id, sink, committer, clock, receiver, reports.clone())));
+            let task = run_committer(id, sink, committer, host.clone(), receiver, reports.clone());
+            self.tasks.push(host.spawn(Box::pin(task)));
         }
     }
 
@@ -103,12 +105,6 @@ impl Hands {
     /// Has the savepoint's state tagged in every sink.
     pub fn tag(&self, tag: &Tag) {
         self.committers.values().for_each(|c| drop(c.send(ToCommitter::Tag(tag.clone()))));
-    }
-
-    /// Ends all tasks; what they had under way is decided at the next start.
-    pub fn stop(self) {
-        drop(self.committers);
-        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -184,7 +180,7 @@ impl Publishing {
         let mut complain = |error: &crate::checkpoint::publish::PublishError| {
             tracing::warn!(checkpoint = id.0, "not durable yet, trying again: {error}");
         };
-        let report = match publisher.publish(publication, super::now_ms(), &mut complain).await {
+        let report = match publisher.publish(publication, &mut complain).await {
             Ok((manifest, name)) => {
                 steps::reached(Point::Manifest);
                 collector.add(Retained { name: name.clone(), manifest });
@@ -194,6 +190,7 @@ impl Publishing {
         };
         // Asked before anything is removed: a newer start reads the manifests after its claim, so it stands on none that is expendable now.
         let newer = collector.dir.newer_start(collector.ours).await;
+        let newer = if holds(Guard::CollectAsNewest) { newer } else { Ok(None) };
         let report = if let Ok(Some(by)) = newer { FromPublisher::Fenced { by } } else { report };
         if !tell(report) {
             return false;
@@ -233,6 +230,7 @@ async fn same_logs(kafka: &[Arc<dyn Log>], manifest: &Manifest) -> Result<(), So
 /// Retention, as the publisher runs it.
 pub struct Collector {
     dir: CheckpointDir,
+    host: Arc<dyn Host>,
     ours: floodmark_pipeline::ids::Incarnation,
     retain: usize,
     manifests: Vec<Retained>,
@@ -246,7 +244,15 @@ impl Collector {
         let of = |named: &Named| Retained { name: named.name.clone(), manifest: named.manifest.clone() };
         let collectable = started.known.iter().filter(|named| !savepoint::holds(&named.name));
         let manifests = collectable.map(of).collect();
-        Self { dir: started.dir.clone(), ours: started.incarnation, retain, manifests, work, swept: false }
+        Self {
+            dir: started.dir.clone(),
+            host: started.host.clone(),
+            ours: started.incarnation,
+            retain,
+            manifests,
+            work,
+            swept: false,
+        }
     }
 
     pub fn add(&mut self, newest: Retained) {
@@ -277,7 +283,8 @@ impl Collector {
         }
         let named: std::collections::BTreeSet<&str> =
             self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
-        let unneeded = |path: &&str| !named.contains(*path) && !savepoint::holds(path);
+        let is_named = |path: &str| named.contains(path) && holds(Guard::CollectUnnamed);
+        let unneeded = |path: &&str| !is_named(path) && !savepoint::holds(path);
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(unneeded) {
             self.dir.delete(path).await?;
             steps::reached(Point::ObjectGone);
@@ -288,8 +295,8 @@ impl Collector {
             steps::reached(Point::Swept);
             tracing::debug!(left, "removed what earlier starts left unfinished");
             let (work, ours) = (self.work.clone(), self.ours);
-            let removed = tokio::task::spawn_blocking(move || work::remove_older(&work, ours)).await;
-            if let Ok(Err(error)) = removed {
+            let removed = elsewhere(&*self.host, move || work::remove_older(&work, ours)).await;
+            if let Some(Err(error)) = removed {
                 let work = self.work.display();
                 tracing::warn!("working files of earlier starts in {work} not removed: {error}; they only take space");
             }

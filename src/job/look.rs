@@ -58,6 +58,8 @@ pub async fn manifests(dir: &CheckpointDir, options: &Options) -> Result<Manifes
                 }
             }
             Err(DirError::Unreadable { path, error }) => found.unreadable.push((path, error.to_string())),
+            // A job that runs has removed it since.
+            Err(DirError::Store { error: object_store::Error::NotFound { .. }, .. }) => {}
             Err(other) => return Err(other.into()),
         }
     }

@@ -32,11 +32,11 @@ impl Machines {
         now_ms: u64,
     ) -> Result<Self, Failure> {
         let RestoredState { kept, snapshots } = restored;
-        let mut publisher = Publisher::new(started.dir.clone(), started.incarnation, &kept);
+        let mut publisher = Publisher::new(started.dir.clone(), started.host.clone(), started.incarnation, &kept);
         let mut collector = Collector::new(started, pipeline.settings.retain, work::base(pipeline));
         let terms = terms(pipeline, started);
         let mut coordinator = Coordinator::new(terms.clone(), started.beginning.clone(), now_ms);
-        let manifest = coordinator.first_manifest(super::now_ms());
+        let manifest = coordinator.first_manifest(started.host.wall_ms());
         let retained = publish_first(manifest, &mut publisher, started, snapshots).await?;
         let first = retained.manifest.checkpoint;
         collector.add(retained);
@@ -63,7 +63,7 @@ async fn publish_first(
     let publication =
         Publication { manifest, segments: vec![], state: snapshots, oldest_waiting: None, savepoint: None };
     let mut complain = |error: &PublishError| tracing::warn!("not durable yet, trying again: {error}");
-    let published = publisher.publish(publication, super::now_ms(), &mut complain).await;
+    let published = publisher.publish(publication, &mut complain).await;
     let (manifest, name) = published.map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Retained { name, manifest })
 }

@@ -3,21 +3,23 @@
 //! Order of a start (DESIGN.md 7): read marks and manifests and plan, touching nothing → claim an incarnation → fence every sink → plan again on what
 //! was read under the fence → publish a manifest of our own → commit what waits → read.
 //! Doesn't know: the command line. Keeps: a refused start has changed nothing outside; nothing is read before our first manifest is durable.
+pub mod audit;
 mod board;
 mod control;
 mod effects;
 mod found;
 mod look;
 mod machines;
+mod patience;
 mod retired;
 mod savepoints;
 mod sinks;
 mod start;
 mod watch;
-mod work;
+pub mod work;
 mod workers;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch::Sender;
@@ -27,7 +29,9 @@ use crate::status::Status;
 
 pub use found::Refused;
 pub use savepoints::{Savepoint, SavepointRequest};
-pub use start::StartError;
+pub use sinks::running_digest;
+pub use start::{StartError, World};
+pub use workers::Turn;
 
 /// What the command line adds to the pipeline file.
 #[derive(Clone, Debug)]
@@ -93,15 +97,27 @@ pub enum Failure {
 pub async fn run(
     pipeline: Pipeline,
     options: Options,
+    requests: UnboundedReceiver<Request>,
+    status: &Sender<Status>,
+) -> Result<(), Failure> {
+    run_in(|| World::of(&pipeline), &pipeline, &options, requests, status).await
+}
+
+/// The same in a world of its own.
+pub async fn run_in(
+    world: impl FnOnce() -> Result<World, StartError>,
+    pipeline: &Pipeline,
+    options: &Options,
     mut requests: UnboundedReceiver<Request>,
     status: &Sender<Status>,
 ) -> Result<(), Failure> {
-    let clock = Instant::now();
+    start::check(pipeline, options)?;
     let started = tokio::select! {
-        started = start::start(&pipeline, &options) => started?,
+        biased;
+        started = start::start(world()?, pipeline, options) => started?,
         stopped = stopped_early(&mut requests) => return stopped,
     };
-    control::run(&pipeline, &options, started, clock, requests, status).await
+    control::run(pipeline, options, started, requests, status).await
 }
 
 /// A start may be left at any point, as a crash may leave it.
@@ -126,12 +142,6 @@ fn aborted() -> Failure {
 
 fn fenced(by: u64) -> String {
     format!("fenced: incarnation {by} started after this one and owns the sinks; don't restart this process")
-}
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

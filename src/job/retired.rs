@@ -1,16 +1,20 @@
 //! Sinks that have left the pipeline file while rows wait for them: opened by the definition that the manifest keeps, given what waits, and let go.
 //!
 //! Doesn't know: how the start goes on. Keeps: a sink for which nothing waits isn't touched; rows are given up only for a sink that the user names.
+use std::sync::Arc;
+
 use floodmark_pipeline::plan::Plan as Nodes;
 use floodmark_pipeline::recovery::{FoundMark, Plan, SinkPlan};
 
 use super::look::{self, Manifests};
-use super::start::{StartError, patiently};
+use super::patience::Patience;
+use super::start::StartError;
 use super::{Failure, Options, sinks};
 use crate::checkpoint::dir::CheckpointDir;
 use crate::checkpoint::manifest::{Manifest, SinkRecord};
 use crate::config::definition;
 use crate::config::model::{Pipeline, SinkConnector};
+use crate::host::Host;
 use crate::sink::{Outcome, PendingEpoch, Sink, SinkError};
 
 /// A sink of the manifest that isn't in the file.
@@ -27,12 +31,18 @@ enum Way {
 }
 
 /// Those for which rows wait.
-pub fn of(pipeline: &Pipeline, options: &Options, found: &Manifests, dir: &CheckpointDir) -> Vec<Retired> {
+pub fn of(
+    pipeline: &Pipeline,
+    options: &Options,
+    found: &Manifests,
+    dir: &CheckpointDir,
+    host: &Arc<dyn Host>,
+) -> Vec<Retired> {
     let manifest = found.chosen.iter().map(|named| &named.manifest);
     let waited_for = manifest.flat_map(|m| records(&pipeline.plan, m)).filter(|record| waiting_rows(record) > 0);
     let open = |record: &SinkRecord| {
         let given_up = options.forget.contains(&record.name);
-        let way = if given_up { Way::Closed("it was given up".into()) } else { Way::to(pipeline, record, dir) };
+        let way = if given_up { Way::Closed("it was given up".into()) } else { Way::to(pipeline, record, dir, host) };
         Retired { name: record.name.clone(), way }
     };
     let retired: Vec<_> = waited_for.map(open).collect();
@@ -52,14 +62,14 @@ fn waiting_rows(record: &SinkRecord) -> u64 {
 }
 
 impl Way {
-    fn to(pipeline: &Pipeline, record: &SinkRecord, dir: &CheckpointDir) -> Self {
+    fn to(pipeline: &Pipeline, record: &SinkRecord, dir: &CheckpointDir, host: &Arc<dyn Host>) -> Self {
         let env = |name: &str| std::env::var(name).ok();
         let defined = match definition::read(&record.name, &record.definition, &env) {
             Ok(defined) => defined,
             Err(why) => return Self::Closed(why),
         };
         let markless = matches!(defined.config.connector, SinkConnector::Stdout);
-        match sinks::one(pipeline, &record.name, &defined.config, defined.columns, dir) {
+        match sinks::one(pipeline, &record.name, &defined.config, defined.columns, dir, host) {
             Ok(sink) if markless => Self::Markless(sink),
             Ok(sink) => Self::Open(sink),
             Err(error) => Self::Closed(error.to_string()),
@@ -102,7 +112,7 @@ pub async fn look_at(record: &SinkRecord, retired: &mut [Retired], wait: bool) -
 /// Commits what waits for retired sinks. Their next manifest won't name them; should this start end before it, the next one finds the rows by their mark.
 pub async fn commit(
     retired: &mut [Retired],
-    options: &Options,
+    patience: &Patience,
     decided: &Plan,
     found: &Manifests,
 ) -> Result<(), Failure> {
@@ -111,7 +121,7 @@ pub async fn commit(
         let record = named.manifest.sinks.iter().find(|s| s.name == retired.name);
         let plan = planned.iter().find(|p| p.name == retired.name);
         if let (Some(record), Some(plan)) = (record, plan) {
-            commit_one(retired, record, plan, options).await?;
+            commit_one(retired, record, plan, patience).await?;
         }
     }
     Ok(())
@@ -121,7 +131,7 @@ async fn commit_one(
     retired: &mut Retired,
     record: &SinkRecord,
     plan: &SinkPlan,
-    options: &Options,
+    patience: &Patience,
 ) -> Result<(), Failure> {
     let name = retired.name.clone();
     let Some(sink) = retired.sink() else {
@@ -132,7 +142,7 @@ async fn commit_one(
     let epochs: Vec<PendingEpoch> = record.epochs.iter().skip(plan.holds).cloned().collect();
     let rows: u64 = epochs.iter().map(PendingEpoch::rows).sum();
     let commit = async || sink.commit(plan.base, &epochs, false).await.map_err(StartError::from);
-    match patiently(options, commit).await? {
+    match patience.with(commit).await? {
         Outcome::Applied(_) => {
             tracing::info!(sink = name, rows, "committed what waited for a sink that has left the pipeline file");
             Ok(())

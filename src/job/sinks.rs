@@ -9,6 +9,7 @@ use floodmark_pipeline::schema::Schema;
 
 use crate::checkpoint::dir::CheckpointDir;
 use crate::config::model::{Pipeline, SinkConfig, SinkConnector};
+use crate::host::Host;
 use crate::iceberg;
 use crate::iceberg::mark::Identity;
 use crate::iceberg::sink::IcebergSink;
@@ -21,10 +22,10 @@ use crate::store;
 pub type OpenSink = (NodeId, Box<dyn Sink>);
 
 /// Opens the way to every sink of the file; nothing is asked of the outside yet.
-pub fn all(pipeline: &Pipeline, dir: &CheckpointDir) -> Result<Vec<OpenSink>, SinkError> {
+pub fn all(pipeline: &Pipeline, dir: &CheckpointDir, host: &Arc<dyn Host>) -> Result<Vec<OpenSink>, SinkError> {
     let open = |(id, config): (&NodeId, &SinkConfig)| {
         let columns = pipeline.plan.input_schema(*id).cloned().unwrap_or_default();
-        Ok((*id, one(pipeline, &pipeline.plan.node(*id).name, config, columns, dir)?))
+        Ok((*id, one(pipeline, &pipeline.plan.node(*id).name, config, columns, dir, host)?))
     };
     pipeline.sinks.iter().map(open).collect()
 }
@@ -36,13 +37,14 @@ pub fn one(
     config: &SinkConfig,
     columns: Schema,
     dir: &CheckpointDir,
+    host: &Arc<dyn Host>,
 ) -> Result<Box<dyn Sink>, SinkError> {
     let (id, s3, segments): (_, _, SharedSegments) =
         (&pipeline.plan.pipeline, &pipeline.settings.s3, Arc::new(dir.clone()));
     let setting = |e: store::StoreError| SinkError::Setting(e.to_string());
     Ok(match &config.connector {
         SinkConnector::Iceberg(config) => {
-            let table = iceberg::table(config, s3, super::now_ms)?;
+            let table = iceberg::table(config, s3, host.clone())?;
             let identity = Identity { pipeline: id.clone(), sink: name.to_owned() };
             Box::new(IcebergSink::new(table, identity, config.as_ref().clone(), columns, segments, running_digest))
         }

@@ -1,8 +1,8 @@
 //! The order of a start, up to the moment before the first record is read.
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
+use floodmark_pipeline::guard::{self, Guard};
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId};
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::plan::NodeKind;
@@ -11,25 +11,29 @@ use floodmark_state::{StateDigest, StateError};
 
 use super::found::{Refused, is_keyed};
 use super::look::{Manifests, Named, SourceLog, manifests, observe};
+use super::patience::Patience;
 use super::retired::{self, Retired};
 use super::sinks::OpenSink;
+use super::workers::Turn;
 use super::{Failure, Options, sinks};
-use crate::checkpoint::coordinator::{Beginning, SinkBook};
+use crate::checkpoint::book::SinkBook;
+use crate::checkpoint::coordinator::Beginning;
 use crate::checkpoint::cut::NodesAtCut;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
 use crate::checkpoint::manifest::{Manifest, Status};
 use crate::checkpoint::partitions::{Found as FoundPartition, Partitions, SourceInfo};
 use crate::config::model::{End, Pipeline, SourceConnector};
+use crate::host::{Computer, Host};
 use crate::runtime::counters::NodeCounters;
+use crate::runtime::crank;
 use crate::sink::{Opened, PendingEpoch, SinkError};
 use crate::source::connect::log_for;
 use crate::source::{Log, PartitionInfo, Position, SourceError};
 use crate::steps::{self, Point};
 use crate::store;
 
-/// How often something that is away at the start is tried, and said.
-const SAY_EVERY: Duration = Duration::from_secs(10);
-const TRY_EVERY: Duration = Duration::from_millis(500);
+/// A job that runs can't always be faster.
+const MOST_LOOKS: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -76,6 +80,8 @@ fn needs_a_choice(error: &StateError) -> bool {
 /// What a run begins with.
 pub struct Started {
     pub dir: CheckpointDir,
+    pub host: Arc<dyn Host>,
+    pub turn: Turn,
     pub incarnation: Incarnation,
     pub sinks: Vec<OpenSink>,
     pub logs: Vec<SourceLog>,
@@ -93,6 +99,8 @@ pub struct World {
     pub dir: CheckpointDir,
     pub sinks: Vec<OpenSink>,
     pub logs: Vec<(NodeId, Arc<dyn Log>)>,
+    pub host: Arc<dyn Host>,
+    pub turn: Turn,
 }
 
 impl World {
@@ -100,43 +108,41 @@ impl World {
         let settings = &pipeline.settings;
         let store = store::open(&settings.checkpoint_dir, &settings.s3)?;
         let dir = CheckpointDir::at(store, &settings.checkpoint_dir);
-        let sinks = sinks::all(pipeline, &dir)?;
+        let host: Arc<dyn Host> = Arc::new(Computer::default());
+        let sinks = sinks::all(pipeline, &dir, &host)?;
         let mut logs = vec![];
         for (node, config) in &pipeline.sources {
             let name = pipeline.plan.node(*node).name.as_str();
             let log = log_for(&pipeline.plan.pipeline, name, config);
             logs.push((*node, log.map_err(|error| StartError::Source { node: name.to_owned(), error })?));
         }
-        Ok(Self { dir, sinks, logs })
+        Ok(Self { dir, sinks, logs, host, turn: crank::on_thread })
     }
 }
 
-pub async fn start(pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
+/// Refuses what the pipeline file can't have, before anything is looked at.
+pub fn check(pipeline: &Pipeline, options: &Options) -> Result<(), Failure> {
     can_be_reset(pipeline, options)?;
-    can_have_a_gap(pipeline, options)?;
-    start_in(World::of(pipeline)?, pipeline, options).await
+    can_have_a_gap(pipeline, options)
 }
 
-pub async fn start_in(world: World, pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
-    let World { dir, mut sinks, logs } = world;
-    let logs = look_at_logs(pipeline, options, logs).await?;
+pub async fn start(world: World, pipeline: &Pipeline, options: &Options) -> Result<Started, Failure> {
+    let World { dir, mut sinks, logs, host, turn } = world;
+    let patience = Patience { host: host.clone(), waits: options.wait };
+    let ground = Ground { pipeline, options, dir: &dir, logs: &logs, patience: &patience };
 
     // First look: a refusal ends here and has changed nothing.
-    let found = manifests(&dir, options).await?;
-    let mut retired = retired::of(pipeline, options, &found, &dir);
-    let look = async || observe(pipeline, options, (&dir, &found), &mut sinks, &mut retired, &logs).await;
-    let observed = patiently(options, look).await?;
-    refuse(plan(&observed))?;
+    let mut retired = vec![];
+    let Seen { found, observed, logs: seen, .. } = ground.look(&mut sinks, &mut retired, None).await?;
+    say_empty(pipeline, &seen);
     steps::reached(Point::Looked);
 
-    dir.probe(token()).await.map_err(StartError::Dir)?;
-    let incarnation = claim_and_fence(options, &dir, &found, &observed, &mut sinks, &mut retired).await?;
+    dir.probe(host.token()).await.map_err(StartError::Dir)?;
+    let incarnation = claim_and_fence(&patience, &dir, &found, &observed, &mut sinks, &mut retired).await?;
 
     // Second look, under the fence: what an older process did in between is in here, and it can do no more.
-    let found = manifests(&dir, options).await?;
-    let look = async || observe(pipeline, options, (&dir, &found), &mut sinks, &mut retired, &logs).await;
-    let observed = patiently(options, look).await?;
-    let decided = refuse(plan(&observed))?;
+    let seen = ground.look(&mut sinks, &mut retired, Some(incarnation)).await?;
+    let Seen { found, observed, logs, decided } = seen;
     steps::reached(Point::Planned);
     say(&decided, &found);
     say_new(pipeline, &decided, &found);
@@ -144,12 +150,68 @@ pub async fn start_in(world: World, pipeline: &Pipeline, options: &Options) -> R
         let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
         tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
     }
-    retired::commit(&mut retired, options, &decided, &found).await?;
+    retired::commit(&mut retired, &patience, &decided, &found).await?;
     let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
     let reset = reset(pipeline, &decided);
     let Manifests { chosen, older, .. } = found;
     let known = chosen.iter().cloned().chain(older).collect();
-    Ok(Started { dir, incarnation, sinks, logs, beginning, reset, restored: chosen, known })
+    Ok(Started { dir, host, turn, incarnation, sinks, logs, beginning, reset, restored: chosen, known })
+}
+
+/// What a start looks at.
+struct Ground<'a> {
+    pipeline: &'a Pipeline,
+    options: &'a Options,
+    dir: &'a CheckpointDir,
+    logs: &'a [(NodeId, Arc<dyn Log>)],
+    patience: &'a Patience,
+}
+
+/// What it saw, and how to go on.
+struct Seen {
+    found: Manifests,
+    observed: Observed,
+    logs: Vec<SourceLog>,
+    decided: Plan,
+}
+
+impl Ground<'_> {
+    /// Looks and decides; `claimed` is ours on the second look. Logs after manifests: a job that runs may have read what wasn't there a moment ago. Beside
+    /// one, what we look at may also be gone before we have seen it whole: nobody is refused for that.
+    async fn look(
+        &self,
+        sinks: &mut [OpenSink],
+        retired: &mut Vec<Retired>,
+        claimed: Option<Incarnation>,
+    ) -> Result<Seen, Failure> {
+        let Self { pipeline, options, dir, logs, patience } = self;
+        for _ in 0..MOST_LOOKS {
+            let found = manifests(dir, options).await?;
+            let logs = look_at_logs(pipeline, patience, logs).await?;
+            if claimed.is_none() {
+                *retired = retired::of(pipeline, options, &found, dir, &patience.host);
+            }
+            let look = async || observe(pipeline, options, (dir, &found), sinks, retired, &logs).await;
+            let observed = patience.with(look).await?;
+            let decided = plan(&observed);
+            let Plan::Refuse(refusals) = decided else { return Ok(Seen { found, observed, logs, decided }) };
+            if let Some(ours) = claimed
+                && let Some(by) = dir.newer_start(ours).await.map_err(StartError::Dir)?
+            {
+                return Err(Failure::Fenced(super::fenced(by)));
+            }
+            if !is_outdated(dir, options, &found).await? {
+                return Err(Failure::Refused(Refused(refusals)));
+            }
+        }
+        Err(Failure::Failed("another process takes checkpoints faster than they can be looked at".into()))
+    }
+}
+
+/// A newer manifest is there by now than the one to go on from.
+async fn is_outdated(dir: &CheckpointDir, options: &Options, found: &Manifests) -> Result<bool, StartError> {
+    let newest = dir.manifests().await?.into_iter().next();
+    Ok(options.from.is_none() && newest.map(|m| m.name) != found.chosen.as_ref().map(|named| named.name.clone()))
 }
 
 fn reset(pipeline: &Pipeline, decided: &Plan) -> Vec<NodeId> {
@@ -180,13 +242,6 @@ fn can_have_a_gap(pipeline: &Pipeline, options: &Options) -> Result<(), Failure>
             Err(Failure::Usage(format!("--accept-gap {name}: the pipeline file has no such sink; nothing was started")))
         }
         None => Ok(()),
-    }
-}
-
-fn refuse(decided: Plan) -> Result<Plan, Failure> {
-    match decided {
-        Plan::Refuse(refusals) => Err(Failure::Refused(Refused(refusals))),
-        plan => Ok(plan),
     }
 }
 
@@ -231,58 +286,29 @@ fn say_new(pipeline: &Pipeline, decided: &Plan, found: &Manifests) {
 
 async fn look_at_logs(
     pipeline: &Pipeline,
-    options: &Options,
-    logs: Vec<(NodeId, Arc<dyn Log>)>,
+    patience: &Patience,
+    logs: &[(NodeId, Arc<dyn Log>)],
 ) -> Result<Vec<SourceLog>, StartError> {
     let mut seen = vec![];
     for (node, log) in logs {
-        let name = pipeline.plan.node(node).name.as_str();
+        let name = pipeline.plan.node(*node).name.as_str();
         let failed = |error| StartError::Source { node: name.to_owned(), error };
-        let asked = async || log.partitions().await.map_err(failed);
-        let partitions = patiently(options, asked).await?;
-        if partitions.is_empty() && pipeline.sources[&node].end != End::Never {
-            tracing::warn!(
-                source = name,
-                "there is nothing to read: no file is there yet, and the source ends with what is"
-            );
-        }
-        seen.push(SourceLog { node, log, partitions });
+        let partitions = patience.with(async || log.partitions().await.map_err(failed)).await?;
+        seen.push(SourceLog { node: *node, log: log.clone(), partitions });
     }
     Ok(seen)
 }
 
-/// Tries until it holds, with `--wait`; without it what is away is an error.
-pub async fn patiently<T>(
-    options: &Options,
-    mut attempt: impl AsyncFnMut() -> Result<T, StartError>,
-) -> Result<T, StartError> {
-    let mut said: Option<std::time::Instant> = None;
-    loop {
-        match attempt().await {
-            Err(error) if options.wait && is_away(&error) => {
-                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
-                    tracing::warn!("waiting: {error}");
-                    said = Some(std::time::Instant::now());
-                }
-                tokio::time::sleep(TRY_EVERY).await;
-            }
-            result => return result,
-        }
+fn say_empty(pipeline: &Pipeline, logs: &[SourceLog]) {
+    for log in logs.iter().filter(|log| log.partitions.is_empty() && pipeline.sources[&log.node].end != End::Never) {
+        let source = &pipeline.plan.node(log.node).name;
+        tracing::warn!(source, "there is nothing to read: no file is there yet, and the source ends with what is");
     }
-}
-
-fn is_away(error: &StartError) -> bool {
-    matches!(error, StartError::Sink(SinkError::Away { .. }) | StartError::Source { error: SourceError::Away(..), .. })
-}
-
-/// A token that no other start has.
-fn token() -> u128 {
-    uuid::Uuid::new_v4().as_u128()
 }
 
 /// Claims a number above every one in the directory and in the marks, and puts the fence into every sink.
 async fn claim_and_fence(
-    options: &Options,
+    patience: &Patience,
     dir: &CheckpointDir,
     found: &Manifests,
     observed: &Observed,
@@ -292,14 +318,14 @@ async fn claim_and_fence(
     let mut above = newest_number(found, observed);
     'claim: loop {
         above = above.max(dir.newest_claim().await.map_err(StartError::Dir)?);
-        let ours = Incarnation { number: above + 1, token: token() };
+        let ours = Incarnation { number: above + 1, token: patience.host.token() };
         if !dir.claim(ours).await.map_err(StartError::Dir)? {
             continue;
         }
         steps::reached(Point::Claimed);
         let in_file = sinks.iter_mut().map(|(_, sink)| sink);
         for sink in in_file.chain(retired.iter_mut().filter_map(Retired::sink)) {
-            let opened = patiently(options, async || Ok(sink.open(ours).await?)).await?;
+            let opened = patience.with(async || Ok(sink.open(ours).await?)).await?;
             match opened {
                 Opened::Here(_) => {}
                 Opened::ClaimAgain => {
@@ -425,7 +451,8 @@ fn book(pipeline: &Pipeline, id: NodeId, planned: &[SinkPlan], manifest: Option<
     let plan = planned.iter().find(|p| p.name == *name);
     let record = manifest.and_then(|m| m.sinks.iter().find(|s| s.name == *name));
     let holds = plan.map_or(0, |p| p.holds);
-    let epochs: VecDeque<_> = record.into_iter().flat_map(|r| r.epochs.iter().skip(holds).cloned()).collect();
+    let waiting = record.into_iter().flat_map(|r| r.epochs.iter().skip(holds).cloned());
+    let epochs: VecDeque<_> = waiting.filter(|_| guard::holds(Guard::OutboxRestore)).collect();
     let definition = pipeline.definitions.get(&id).cloned().unwrap_or_default();
     SinkBook { base: plan.and_then(|p| p.base), epochs, definition }
 }

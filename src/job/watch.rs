@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::look::SourceLog;
 use super::start::earliest;
@@ -17,6 +16,7 @@ use crate::checkpoint::manifest::{PartitionRecord, Status};
 use crate::checkpoint::partitions::{Found, Partitions};
 use crate::config::model::{End, Pipeline, SourceConnector};
 use crate::file::bytes_read;
+use crate::host::{Host, Spawned};
 use crate::source::check::check;
 use crate::source::{Log, PartitionInfo};
 
@@ -55,11 +55,12 @@ pub struct Watch {
     /// Where logs ended when they were last asked.
     ends: BTreeMap<PartitionName, i64>,
     reports: UnboundedReceiver<Seen>,
-    tasks: Vec<JoinHandle<()>>,
+    /// They ask as long as somebody listens.
+    _tasks: Vec<Spawned>,
 }
 
 impl Watch {
-    pub fn start(pipeline: &Pipeline, logs: &[SourceLog]) -> Self {
+    pub fn start(pipeline: &Pipeline, logs: &[SourceLog], host: &Arc<dyn Host>) -> Self {
         let (sender, reports) = unbounded_channel();
         let (mut watched, mut tasks) = (BTreeMap::new(), vec![]);
         for log in logs {
@@ -69,7 +70,8 @@ impl Watch {
             }
             let poll = if config.idle.is_some() { QUIET_POLL } else { LAG_POLL };
             let every = poll.min(config.discovery_interval);
-            tasks.push(tokio::spawn(ask(log.node, log.log.clone(), every, sender.clone())));
+            let asking = ask(log.node, log.log.clone(), every, host.clone(), sender.clone());
+            tasks.push(host.spawn(Box::pin(asking)));
             let name = pipeline.plan.node(log.node).name.clone();
             let idle_ms = config.idle.map(|d| d.as_millis() as u64);
             let kind = match config.connector {
@@ -81,7 +83,7 @@ impl Watch {
             let discovery_ms = (config.discovery_interval - every / 2).as_millis() as u64;
             watched.insert(log.node, Watched { name, idle_ms, kind, discovery_ms, discovery_at_ms: 0 });
         }
-        Self { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, tasks }
+        Self { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, _tasks: tasks }
     }
 
     pub async fn next(&mut self) -> Option<Seen> {
@@ -133,12 +135,6 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
-}
-
 fn found(info: PartitionInfo) -> Found {
     let position = earliest(&info);
     Found { name: info.name, identity: info.identity, position, end: None }
@@ -179,14 +175,13 @@ fn movement(
     }
 }
 
-async fn ask(node: NodeId, log: Arc<dyn Log>, every: Duration, reports: tokio::sync::mpsc::UnboundedSender<Seen>) {
-    let mut tick = tokio::time::interval(every);
+async fn ask(node: NodeId, log: Arc<dyn Log>, every: Duration, host: Arc<dyn Host>, reports: UnboundedSender<Seen>) {
     loop {
-        tick.tick().await;
         let partitions = log.partitions().await.map_err(|e| e.to_string());
         if reports.send(Seen { node, partitions }).is_err() {
             return;
         }
+        host.sleep(every).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use floodmark_pipeline::align::Standing;
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::hash::key_groups_of;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, PartitionIndex, WorkerId};
 use floodmark_pipeline::plan::NodeKind;
@@ -20,13 +21,14 @@ use crate::checkpoint::cut::slice_width;
 use crate::checkpoint::dir::CheckpointDir;
 use crate::checkpoint::manifest::{NodeRecord, PartitionRecord, StateFileRecord, Status};
 use crate::config::model::{Location, Pipeline, StateBackend};
+use crate::host::Host;
 use crate::runtime::alignment::{Alignment, Alignments};
+use crate::runtime::crank::{Crank, Turning};
 use crate::runtime::element::TaskInfo;
 use crate::runtime::exchange::{Bell, Exchanges};
 use crate::runtime::operator::OperatorTask;
 use crate::runtime::part::{FromWorker, ToWorker};
 use crate::runtime::source_task::SourceTask;
-use crate::runtime::thread;
 use crate::runtime::topology::Topology;
 use crate::runtime::worker::{Duties, Worker};
 use crate::source::connect::decoder_for;
@@ -40,7 +42,7 @@ const STOP_POLL: Duration = Duration::from_millis(1);
 pub struct WorkerHandle {
     commands: Sender<ToWorker>,
     bell: Arc<Bell>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    turning: Option<Turning>,
 }
 
 impl WorkerHandle {
@@ -52,9 +54,11 @@ impl WorkerHandle {
 }
 
 impl Drop for WorkerHandle {
+    // Only for a thread, which is in no simulation.
+    #[allow(clippy::disallowed_methods)]
     fn drop(&mut self) {
         self.send(ToWorker::Stop);
-        if let Some(thread) = self.thread.take() {
+        if let Some(Turning::Thread(thread)) = self.turning.take() {
             let asked = Instant::now();
             while !thread.is_finished() && asked.elapsed() < STOP_LIMIT {
                 std::thread::sleep(STOP_POLL);
@@ -96,20 +100,25 @@ pub struct Crew<'a> {
     pub reset: &'a [NodeId],
 }
 
+/// Sees to it that a worker's crank is turned.
+pub type Turn = fn(&Arc<dyn Host>, Crank) -> std::io::Result<Turning>;
+
 impl Crew<'_> {
     /// Starts all workers. They take nothing before they are told of partitions. `first` is the id of the run's first manifest.
     pub async fn start(
         &self,
         first: CheckpointId,
+        (host, turn): (&Arc<dyn Host>, Turn),
         reports: &UnboundedSender<FromWorker>,
     ) -> Result<Started, StartError> {
         let Built { workers, restored } = self.build(first).await?;
         let mut handles = vec![];
         for (worker, bell) in workers {
             let (commands, receiver) = channel();
-            let thread = thread::start(worker, bell.clone(), receiver, reports.clone());
-            let thread = Some(thread.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
-            handles.push(WorkerHandle { commands, bell, thread });
+            let crank = Crank { worker, bell: bell.clone(), commands: receiver, reports: reports.clone() };
+            let turning = turn(host, crank);
+            let turning = Some(turning.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
+            handles.push(WorkerHandle { commands, bell, turning });
         }
         Ok(Started { handles, restored })
     }
@@ -120,6 +129,7 @@ impl Crew<'_> {
         let topology = Arc::new(Topology::of(Arc::new(self.pipeline.plan.clone())));
         let exchanges = Arc::new(Exchanges::new(topology.edges.len(), settings.workers, settings.queue_batches));
         let old = match self.restored {
+            Some(_) if !holds(Guard::StateRestore) => vec![],
             Some(named) => self.bring(&named.manifest.state).await?,
             None => vec![],
         };

@@ -1,8 +1,9 @@
 //! What each node did with its records, as sums that must close (DESIGN.md 1.3).
 //!
 //! Counters are cumulative over the pipeline's life, taken at each node's own cut, added up over workers, and stand in the manifest.
-//! Keeps: a sum that doesn't close is an error that names the node; it stops the job.
+//! Keeps: a sum that doesn't close is a violation that names the node; it stops the job.
 use floodmark_pipeline::ids::NodeId;
+use floodmark_pipeline::invariants::{Invariant, Violation};
 use floodmark_pipeline::plan::{NodeKind, Plan};
 
 /// Counters of one node. Which of them move depends on its kind.
@@ -74,49 +75,44 @@ impl NodeCounters {
     }
 }
 
-/// A sum that doesn't close: records were lost or made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{node}: {left} = {left_value}, but {right} = {right_value}: rows were lost or made; this is a bug in floodmark, and the job stops before anything is committed"
-)]
-pub struct Unaccounted {
-    pub node: String,
-    pub left: &'static str,
-    pub left_value: u64,
-    pub right: &'static str,
-    pub right_value: u64,
-}
-
 /// Checks the sums of all nodes at one cut. `counters` are in the order of the plan.
-pub fn check(plan: &Plan, counters: &[NodeCounters]) -> Result<(), Unaccounted> {
+pub fn check(plan: &Plan, counters: &[NodeCounters]) -> Result<(), Violation> {
     for id in plan.ids() {
         check_node(plan, id, counters)?;
     }
     Ok(())
 }
 
-fn check_node(plan: &Plan, id: NodeId, counters: &[NodeCounters]) -> Result<(), Unaccounted> {
+fn check_node(plan: &Plan, id: NodeId, counters: &[NodeCounters]) -> Result<(), Violation> {
+    use Invariant::{A1, A2};
     let node = plan.node(id);
     let c = &counters[usize::from(id.0)];
-    let equal = |left, left_value, right, right_value| {
+    let equal = |invariant, left: &str, left_value: u64, right: &str, right_value: u64| {
         if left_value == right_value {
             return Ok(());
         }
-        Err(Unaccounted { node: node.name.clone(), left, left_value, right, right_value })
+        let what = format!("{}: {left} = {left_value}, but {right} = {right_value}", node.name);
+        Err(Violation::new(invariant, what))
     };
     match node.kind {
-        NodeKind::Source(_) => equal("read", c.records_in, "decoded + errors", c.records_out + c.errors)?,
-        NodeKind::Dedup(_) => {
-            equal("in", c.records_in, "unique + duplicates + beyond horizon", c.records_out + c.duplicates + c.late)?
+        NodeKind::Source(_) => equal(A1, "read", c.records_in, "decoded + errors", c.records_out + c.errors)?,
+        NodeKind::Dedup(_) => equal(
+            A1,
+            "in",
+            c.records_in,
+            "unique + duplicates + beyond horizon",
+            c.records_out + c.duplicates + c.late,
+        )?,
+        NodeKind::Window(_) => {
+            equal(A1, "in × windows of a record", c.windows, "counted + late rows", c.counted + c.late)?
         }
-        NodeKind::Window(_) => equal("in × windows of a record", c.windows, "counted + late rows", c.counted + c.late)?,
-        NodeKind::Sink => equal("in", c.records_in, "rows in the outbox", c.records_out)?,
+        NodeKind::Sink => equal(A1, "in", c.records_in, "rows in the outbox", c.records_out)?,
     }
     if node.inputs.is_empty() {
         return Ok(());
     }
     let sent = node.inputs.iter().map(|i| sent_by(plan, counters, i.node, i.output.0)).sum();
-    equal("in", c.records_in, "out of its inputs", sent)
+    equal(A2, "in", c.records_in, "out of its inputs", sent)
 }
 
 /// Rows that an output has handed on.

@@ -4,15 +4,15 @@
 //!  reader -> decode -> stamp -> route ==queues==> dedup -> route ==queues==> window -> outbox
 //!                        barrier N goes the same way, behind the rows it follows
 //! ```
-//! A worker is a state machine that is stepped; [`thread`] turns the crank. Doesn't know: catalogs, manifests, the network.
+//! A worker is a state machine that is stepped; [`crank`] turns its crank. Doesn't know: catalogs, manifests, the network.
 pub mod alignment;
 pub mod counters;
+pub mod crank;
 pub mod element;
 pub mod exchange;
 pub mod operator;
 pub mod outbox;
 pub mod part;
 pub mod source_task;
-pub mod thread;
 pub mod topology;
 pub mod worker;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use floodmark_pipeline::dedup::{Rule, Verdict, judge};
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::hash::KeyHash;
 use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
 use floodmark_pipeline::late::{LateRow, duplicates_batch, late_batch};
@@ -107,11 +108,16 @@ impl OperatorTask {
                 self.counters.counted += assigned.counted;
                 self.counters.late += assigned.late.len() as u64;
                 self.counters.windows += assigned.windows;
-                if assigned.late.is_empty() {
-                    return Ok(vec![]);
+                let newest = || rows.side().watermark.iter().copied().max();
+                let newest = if holds(Guard::FireAtCut) { None } else { newest() };
+                let fired = newest.map_or_else(Fired::default, |watermark| state.fire(EventTime(watermark)));
+                let mut emitted = self.emit_fired(fired)?;
+                if !assigned.late.is_empty() {
+                    let late = late_batch(&self.input, &rows, &assigned.late, &self.name, names);
+                    let late = late.map_err(|error| self.rows_error(error))?;
+                    emitted.push(Emitted::Batch(OutputId::WINDOW_LATE, late));
                 }
-                let late = late_batch(&self.input, &rows, &assigned.late, &self.name, names);
-                Ok(vec![Emitted::Batch(OutputId::WINDOW_LATE, late.map_err(|error| self.rows_error(error))?)])
+                Ok(emitted)
             }
         }
     }

@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::ArrowError;
 use floodmark_pipeline::align::{Reach, Standing};
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{NodeId, PartitionIndex, PartitionName};
 use floodmark_pipeline::plan::{EventTimeFrom, OnError, Source};
 use floodmark_pipeline::rows::{NO_WATERMARK, Rows, Side, WatermarkCause, take_batch};
@@ -234,6 +235,9 @@ impl Stamping {
         errors: &mut Vec<BadRecord>,
     ) -> Result<Option<Rows>, ArrowError> {
         let n = decoded.columns.num_rows();
+        if !holds(Guard::OwnPartition) {
+            self.share_the_largest_time(batch.partition);
+        }
         let Some(own) = self.partitions.get_mut(&batch.partition) else { return Ok(None) };
         let Some(times) = event_times(&self.spec, &decoded) else {
             return Ok((n > 0).then(|| without_time(decoded)));
@@ -255,6 +259,15 @@ impl Stamping {
         }
         let columns = if kept.len() == n { decoded.columns } else { take_batch(&decoded.columns, &kept)? };
         Ok((!kept.is_empty()).then_some(Rows::new(columns, side)))
+    }
+
+    /// What engines do that judge lateness by whatever a task has read so far.
+    fn share_the_largest_time(&mut self, with: PartitionIndex) {
+        let largest = self.partitions.values().filter_map(|own| own.time.watermark.max_seen).max();
+        let own = self.partitions.get_mut(&with).map(|own| &mut own.time.watermark);
+        if let (Some(own), Some(largest)) = (own, largest) {
+            own.observe(largest);
+        }
     }
 
     fn at_cut(

@@ -6,7 +6,7 @@
 pub mod conformance;
 pub mod file;
 pub mod mark_json;
-mod ndjson;
+pub mod ndjson;
 pub mod stdout;
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub trait Segments: Send + Sync {
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// The mark in force now: its epoch is the last one given, or the one they follow where nothing needed to be written.
+    /// The mark in force now: it names the last epoch given or, where nothing needed to be written, an earlier one or the one they follow.
     Applied(Mark),
     /// A newer start owns the sink.
     Fenced { by: Incarnation },

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::names::PartitionNames;
-use super::{Log, SourceError};
-use crate::config::model::{Origin, SourceConfig, SourceConnector};
+use super::{Log, Reader, SourceError};
+use crate::config::model::{End, Origin, SourceConfig, SourceConnector};
 use crate::decode::Decoder;
 use crate::decode::json::JsonDecoder;
 use crate::file::FileLog;
@@ -26,4 +26,21 @@ pub fn log_for(pipeline: &str, source: &str, config: &SourceConfig) -> Result<Ar
 /// A decoder for one worker; `names` is the pipeline's table of partitions.
 pub fn decoder_for(config: &SourceConfig, names: &PartitionNames) -> Result<Box<dyn Decoder>, SourceError> {
     Ok(Box::new(JsonDecoder::new(&config.format, names.clone())?))
+}
+
+/// A reader of all partitions, each to where its log ends now. They are added to `names`, in the order of their indexes.
+pub async fn reader_to_now(
+    log: &dyn Log,
+    config: &SourceConfig,
+    names: &PartitionNames,
+) -> Result<Box<dyn Reader>, SourceError> {
+    let partitions = log.partitions().await?;
+    let starts = log.resolve_start(&config.start, &partitions).await?;
+    let ends = log.resolve_end(&End::Latest, &partitions).await?;
+    let mut reader = log.reader()?;
+    for ((partition, start), end) in partitions.iter().zip(starts).zip(ends) {
+        let index = names.push(partition.name.clone());
+        reader.assign(index, &partition.name, &start, end)?;
+    }
+    Ok(reader)
 }

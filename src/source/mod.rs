@@ -4,8 +4,6 @@
 //! Doesn't know: schemas, event time, checkpoints. Keeps: a record is handed out once for each assignment, in offset order within its partition.
 pub mod check;
 pub mod connect;
-#[cfg(test)]
-pub mod memory;
 pub mod names;
 
 use std::io::ErrorKind;

@@ -19,6 +19,12 @@ pub fn page(status: &Status) -> String {
     page.one("incarnation", "gauge", "Number of this start", Some(status.incarnation));
     page.one("records_per_second", "gauge", "Records read, between the last cuts", status.records_per_second);
     page.one("progress_ratio", "gauge", "Share of a bounded input that has been read", status.progress);
+    page.one(
+        "invariant_violations_total",
+        "counter",
+        "Broken invariants, each a bug in floodmark",
+        Some(status.invariant_violations),
+    );
     checkpoints(&mut page, status);
     partitions(&mut page, status);
     nodes(&mut page, status);

@@ -44,6 +44,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     pub sinks: Vec<SinkStatus>,
     pub notices: Vec<Notice>,
+    /// Broken invariants that this process has met (docs/INVARIANTS.md): bugs in floodmark.
+    pub invariant_violations: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

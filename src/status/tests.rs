@@ -42,6 +42,7 @@ fn running() -> Status {
         restored_from: Some("manifests/a".into()),
         settings: BTreeMap::from([("workers".into(), "2".into())]),
         records_read: 560,
+        invariant_violations: 0,
         records_per_second: Some(12_000),
         progress: None,
         checkpoint: CheckpointStatus {

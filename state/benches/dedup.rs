@@ -1,4 +1,6 @@
 //! Time per id of admission, and of a barrier, over both backends. Figures at scale: benches/scale.rs.
+// It measures.
+#![allow(clippy::disallowed_methods)]
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use floodmark_pipeline::hash::KeyHash;
 use floodmark_pipeline::ids::{CheckpointId, NodeId};

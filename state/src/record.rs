@@ -289,4 +289,22 @@ mod tests {
         let refused = Record::decode(&bytes, Path::new("STATE")).unwrap_err();
         assert!(matches!(refused, StateError::Format { found: 2, known: 1, .. }), "{refused}");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_with_the_right_checksum_are_a_record_or_an_error(
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+            changes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..12),
+            is_cut in proptest::prelude::any::<bool>(),
+        ) {
+            let mut content = record().encode();
+            content.truncate(content.len() - 8);
+            let at = at.index(content.len());
+            content.iter_mut().skip(at).zip(&changes).for_each(|(byte, change)| *byte = *change);
+            content.truncate(if is_cut { at } else { content.len() });
+            let sum = xxh3_64(&content);
+            content.extend(sum.to_le_bytes());
+            let _ = Record::decode(&content, Path::new("STATE"));
+        }
+    }
 }

@@ -246,3 +246,39 @@ proptest! {
         prop_assert!(stored.0.is_empty() && state.open() == 0 && state.oldest().is_none());
     }
 }
+
+proptest! {
+    #[test]
+    fn any_stored_bytes_are_a_window_or_an_error(
+        assigner in assigners(),
+        key in prop::collection::vec(any::<u8>(), 0..40),
+        value in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let mut state = window(assigner);
+        if state.load(&key, &value).is_ok() {
+            let fired = state.drain();
+            let _ = state.rows(fired, "w");
+        }
+    }
+
+    #[test]
+    fn a_stored_window_that_was_changed_is_a_window_or_an_error(
+        assigner in assigners(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        in_key in any::<bool>(),
+    ) {
+        let mut state = window(assigner);
+        state.assign(&rows(&[("a", 5, None), ("a", 7, None), ("b", 6, None)]));
+        let mut other = window(assigner);
+        for Change { mut key, value, .. } in state.changes() {
+            let mut value = value.unwrap();
+            let changed = if in_key { &mut key } else { &mut value };
+            let at = at.index(changed.len());
+            changed[at] = byte;
+            let _ = other.load(&key, &value);
+        }
+        let fired = other.drain();
+        let _ = other.rows(fired, "w");
+    }
+}

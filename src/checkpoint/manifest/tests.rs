@@ -1,4 +1,6 @@
 //! A manifest survives its bytes, and bytes that were torn or changed are no manifest.
+use proptest::prelude::*;
+
 use super::*;
 
 /// A manifest with something in every field.
@@ -93,4 +95,23 @@ fn a_torn_or_changed_manifest_is_none() {
 #[test]
 fn an_object_that_is_needed_is_named() {
     assert_eq!(manifest(3, 7).objects().collect::<Vec<_>>(), ["state/y", "segments/x"]);
+}
+
+proptest! {
+    /// The digest keeps out what was torn; what was written wrongly must not bring a start down either.
+    #[test]
+    fn bytes_with_the_right_digest_are_a_manifest_or_an_error(
+        at in any::<prop::sample::Index>(),
+        changes in prop::collection::vec(any::<u8>(), 0..8),
+        is_cut in any::<bool>(),
+    ) {
+        let mut content = manifest(3, 7).encode();
+        content.truncate(content.len() - DIGEST_BYTES);
+        let at = at.index(content.len());
+        content.iter_mut().skip(at).zip(&changes).for_each(|(byte, change)| *byte = *change);
+        content.truncate(if is_cut { at } else { content.len() });
+        let digest = xxh3_128(&content);
+        content.extend(digest.to_le_bytes());
+        let _ = Manifest::decode(&content).map(|manifest| manifest.objects().count());
+    }
 }

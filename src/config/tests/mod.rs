@@ -1,4 +1,5 @@
 //! What pipeline files mean, what they are refused for, and that the pages about them are the truth.
+mod any_text;
 mod meaning;
 mod pages;
 mod refusals;

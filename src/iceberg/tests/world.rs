@@ -12,6 +12,7 @@ use iceberg::table::StaticTable;
 use iceberg::{TableCreation, TableIdent, TableRequirement, TableUpdate};
 
 use crate::config::model::{CatalogConfig, IcebergConfig, Location, S3Settings, Secret};
+use crate::host::Computer;
 use crate::iceberg::catalog::{Answer, Catalog, Loaded};
 use crate::iceberg::commit::Table;
 use crate::iceberg::manifest::Manifests;
@@ -28,10 +29,6 @@ pub struct Lake {
     pub schema: Schema,
     pub catalog: Arc<Faulty>,
     pub table: Table,
-}
-
-fn clock() -> i64 {
-    1_767_225_600_000
 }
 
 pub fn lake() -> Lake {
@@ -55,7 +52,7 @@ pub fn lake_with(set: impl FnOnce(&mut IcebergConfig)) -> Lake {
         properties: BTreeMap::new(),
     };
     set(&mut config);
-    let mut table = table(&config, &S3Settings::default(), clock).unwrap();
+    let mut table = table(&config, &S3Settings::default(), Arc::new(Computer::default())).unwrap();
     let catalog = Arc::new(Faulty { inner: table.catalog.clone(), faults: Mutex::default(), held: Mutex::default() });
     table.catalog = catalog.clone();
     Lake { dir, rows: Rows::default(), config, schema: schema(), catalog, table }

@@ -10,6 +10,7 @@ use super::*;
 use crate::checkpoint::coordinator::Beginning;
 use crate::checkpoint::cut::NodesAtCut;
 use crate::checkpoint::partitions::{Partitions, SourceInfo};
+use crate::host::{Computer, Host};
 use crate::sink::{PendingEpoch, SegmentRef};
 use crate::source::Position;
 
@@ -83,8 +84,9 @@ impl World {
             state_digest: 0,
         };
         let coordinator = Coordinator::new(terms.clone(), beginning, 0);
+        let host: Arc<dyn Host> = Arc::new(Computer::default());
         let board = Board::new(&pipeline, &terms, &coordinator, 0);
-        Self { board, coordinator, watch: Watch::start(&pipeline, &[]) }
+        Self { board, coordinator, watch: Watch::start(&pipeline, &[], &host) }
     }
 
     fn status(&mut self, now_ms: u64) -> Status {

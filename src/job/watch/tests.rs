@@ -37,7 +37,7 @@ fn watch(kind: LogKind, idle_ms: Option<u64>) -> Watch {
     let (_, reports) = unbounded_channel();
     let watched = Watched { name: "events".into(), idle_ms, kind, discovery_ms: 1_000, discovery_at_ms: 0 };
     let watched = BTreeMap::from([(EVENTS, watched)]);
-    Watch { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, tasks: vec![] }
+    Watch { watched, quiet_since: BTreeMap::new(), ends: BTreeMap::new(), reports, _tasks: vec![] }
 }
 
 fn info(topic: &str, end: i64) -> PartitionInfo {

@@ -8,8 +8,8 @@ use floodmark_pipeline::watermark::PartitionWatermark;
 use super::*;
 use crate::config::model::{JsonFormat, Origin};
 use crate::decode::json::JsonDecoder;
+use crate::simulate::log::{Entry, SimulatedLog, Topic};
 use crate::source::Log;
-use crate::source::memory::MemoryLog;
 use crate::source::names::PartitionNames;
 
 const EVENTS: NodeId = NodeId(0);
@@ -22,20 +22,24 @@ fn alignment() -> Option<Arc<Alignment>> {
     Some(Arc::new(Alignment::new(Span(ALIGN))))
 }
 
+fn entry(at: i64) -> Entry {
+    Entry { value: format!("{{\"at\":{at}}}"), timestamp_ms: at }
+}
+
 /// A log of 500 records in each partition.
-fn log() -> MemoryLog {
-    let log = MemoryLog::new("events", STEPS.len());
+fn log() -> Topic {
+    let log = Topic::new(STEPS.len());
     for (partition, step) in STEPS.into_iter().enumerate() {
-        log.append(partition, (0..500).map(|n| format!("{{\"at\":{}}}", n * step)));
+        log.append(partition, (0..500).map(|n| entry(n * step)));
     }
     log
 }
 
-fn task(log: &MemoryLog, alignment: Option<Arc<Alignment>>) -> SourceTask {
+fn task(log: &Topic, alignment: Option<Arc<Alignment>>) -> SourceTask {
     let schema = Schema::new(vec![Field::required("at", FieldType::TIMESTAMP_MS)]);
     let format =
         JsonFormat { schema, origins: vec![Origin::Path(vec!["at".into()])], unknown_fields_are_errors: false };
-    let decoder = JsonDecoder::new(&format, PartitionNames::new(vec![log.name(0), log.name(1)])).unwrap();
+    let decoder = JsonDecoder::new(&format, PartitionNames::new(vec![Topic::name(0), Topic::name(1)])).unwrap();
     let spec = Source {
         event_time: Some(EventTimeFrom::Column(0)),
         bound: Span(0),
@@ -43,15 +47,15 @@ fn task(log: &MemoryLog, alignment: Option<Arc<Alignment>>) -> SourceTask {
         late_by_event: false,
         on_error: OnError::Output,
     };
-    let reader = log.reader().unwrap();
+    let reader = SimulatedLog::undisturbed(log).reader().unwrap();
     SourceTask::new(EVENTS, spec, reader, Box::new(decoder), SliceWidth(Span(1_000))).aligned(alignment)
 }
 
-fn admission(log: &MemoryLog, partition: u32, offset: i64, end: Option<i64>) -> Admission {
+fn admission(partition: u32, offset: i64, end: Option<i64>) -> Admission {
     Admission {
         source: EVENTS,
         partition: PartitionIndex(partition),
-        name: log.name(partition as usize),
+        name: Topic::name(partition as usize),
         position: Position { offset, resume: vec![] },
         time: PartitionTime::new(PartitionWatermark::new(Span(0)), BTreeMap::new()),
         end,
@@ -90,7 +94,7 @@ fn read_all(tasks: &mut [SourceTask]) -> (i64, usize) {
 fn without_alignment_a_partition_runs_ahead_as_far_as_it_is_read() {
     let log = log();
     let mut task = task(&log, None);
-    (0..2).for_each(|p| task.admit(admission(&log, p, 0, Some(500))).unwrap());
+    (0..2).for_each(|p| task.admit(admission(p, 0, Some(500))).unwrap());
     let (lead, read) = read_all(&mut [task]);
     assert_eq!(read, 1_000);
     assert!(lead > 40_000, "{lead}");
@@ -103,7 +107,7 @@ const FURTHEST: i64 = ALIGN + BATCH as i64 * STEPS[1];
 fn a_partition_that_is_too_far_ahead_waits_until_the_other_has_caught_up() {
     let log = log();
     let mut task = task(&log, alignment());
-    (0..2).for_each(|p| task.admit(admission(&log, p, 0, Some(500))).unwrap());
+    (0..2).for_each(|p| task.admit(admission(p, 0, Some(500))).unwrap());
     let (lead, read) = read_all(&mut [task]);
     assert_eq!(read, 1_000, "all of it, in the end");
     assert!(lead <= FURTHEST, "{lead}");
@@ -113,7 +117,7 @@ fn a_partition_that_is_too_far_ahead_waits_until_the_other_has_caught_up() {
 fn partitions_of_two_workers_wait_for_each_other() {
     let (log, alignment) = (log(), alignment());
     let mut tasks = [task(&log, alignment.clone()), task(&log, alignment)];
-    (0..2).for_each(|p| tasks[p].admit(admission(&log, p as u32, 0, Some(500))).unwrap());
+    (0..2).for_each(|p| tasks[p].admit(admission(p as u32, 0, Some(500))).unwrap());
     let (lead, read) = read_all(&mut tasks);
     assert_eq!(read, 1_000);
     assert!(lead <= FURTHEST, "{lead}");
@@ -121,11 +125,11 @@ fn partitions_of_two_workers_wait_for_each_other() {
 
 #[test]
 fn one_that_has_nothing_to_read_is_not_waited_for() {
-    let log = MemoryLog::new("events", 2);
-    log.append(0, ["{\"at\":0}".to_owned()]);
-    log.append(1, (0..500).map(|n| format!("{{\"at\":{}}}", n * 100)));
+    let log = Topic::new(2);
+    log.append(0, [entry(0)]);
+    log.append(1, (0..500).map(|n| entry(n * 100)));
     let mut task = task(&log, alignment());
-    (0..2).for_each(|p| task.admit(admission(&log, p, 0, None)).unwrap());
+    (0..2).for_each(|p| task.admit(admission(p, 0, None)).unwrap());
     assert_eq!(read_all(&mut [task]).1, 501);
 }
 
@@ -133,7 +137,7 @@ fn one_that_has_nothing_to_read_is_not_waited_for() {
 fn one_that_has_left_is_not_waited_for() {
     let log = log();
     let mut task = task(&log, alignment());
-    (0..2).for_each(|p| task.admit(admission(&log, p, 0, None)).unwrap());
+    (0..2).for_each(|p| task.admit(admission(p, 0, None)).unwrap());
     task.poll(BATCH).unwrap();
     task.cut(&[Leaving { partition: PartitionIndex(0), ended: false }]).unwrap();
     let of_first = task.cut(&[]).unwrap().1[0].position.offset;
@@ -145,13 +149,12 @@ fn one_that_has_left_is_not_waited_for() {
 fn one_that_comes_back_within_a_run_goes_on_where_it_was_left() {
     let log = log();
     let mut task = task(&log, None);
-    task.admit(admission(&log, 0, 0, None)).unwrap();
+    task.admit(admission(0, 0, None)).unwrap();
     task.poll(BATCH).unwrap();
     let left = Leaving { partition: PartitionIndex(0), ended: false };
     let (_, parts) = task.cut(&[left]).unwrap();
     assert_eq!(task.poll(BATCH).unwrap().read, 0, "left");
-    let back =
-        Admission { position: parts[0].position.clone(), time: parts[0].time.clone(), ..admission(&log, 0, 0, None) };
+    let back = Admission { position: parts[0].position.clone(), time: parts[0].time.clone(), ..admission(0, 0, None) };
     task.admit(back).unwrap();
     let polled = task.poll(BATCH).unwrap();
     assert_eq!(polled.rows[0].side().offset[0], BATCH as i64);

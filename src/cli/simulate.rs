@@ -1,0 +1,102 @@
+//! `floodmark simulate`: runs the engine in a world of its own from a seed, with everything going wrong that can, and judges what it leaves.
+//!
+//! Doesn't know: how a simulation works. Keeps: exit code 1 says that an invariant was broken.
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::simulate::{Report, Scenario, Simulation, minimise};
+use crate::status::units::grouped;
+
+#[derive(Args, Debug)]
+pub struct SimulateArgs {
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, this one and those after it; the trace is printed of one alone
+    #[arg(long, default_value_t = 1)]
+    runs: u64,
+}
+
+pub fn run(args: &SimulateArgs) -> ExitCode {
+    if args.runs == 1 {
+        return one(args.seed);
+    }
+    let mut sums = Sums::default();
+    for seed in args.seed..args.seed.saturating_add(args.runs) {
+        let report = Simulation::new(Scenario::of(seed)).run();
+        if !report.is_right() {
+            return failed(&Scenario::of(seed));
+        }
+        sums.add(&report);
+    }
+    super::print(&format!("{}\n", sums.text()))
+}
+
+fn one(seed: u64) -> ExitCode {
+    let scenario = Scenario::of(seed);
+    let report = Simulation::new(scenario.clone()).run();
+    if !report.is_right() {
+        return failed(&scenario);
+    }
+    let mut sums = Sums::default();
+    sums.add(&report);
+    let refused = report.refused.map_or_else(String::new, |why| format!("\nrefused, after harm was done: {why}\n"));
+    super::print(&format!("{}\n{}\n{refused}\n{}\n", scenario.file, report.trace.join("\n"), sums.text()))
+}
+
+/// Prints the smallest scenario that fails alike.
+fn failed(scenario: &Scenario) -> ExitCode {
+    let Some((small, report)) = minimise(scenario) else { return ExitCode::FAILURE };
+    let violations: Vec<_> = report.violations.iter().map(|violation| format!("VIOLATED {violation}")).collect();
+    let text = format!(
+        "{}\n{}\n\nseed {}, made small: {} faults, {} events\n{:#?}\n{}\n",
+        small.file,
+        report.trace.join("\n"),
+        scenario.seed,
+        small.faults.len(),
+        small.events.len(),
+        small.faults,
+        violations.join("\n")
+    );
+    super::print(&text);
+    ExitCode::FAILURE
+}
+
+/// What some simulations come to.
+#[derive(Default)]
+struct Sums {
+    runs: u64,
+    refused: u64,
+    starts: usize,
+    checkpoints: usize,
+    faults: usize,
+    requests: usize,
+    rows: usize,
+}
+
+impl Sums {
+    fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.refused += u64::from(report.refused.is_some());
+        self.starts += report.starts;
+        self.checkpoints += report.checkpoints;
+        self.faults += report.faults;
+        self.requests += report.requests;
+        self.rows += report.rows;
+    }
+
+    fn text(&self) -> String {
+        let n = |number: usize| grouped(number as u64);
+        format!(
+            "{} runs right: {} starts, {} checkpoints, {} faults, {} requests, {} rows; {} refused after harm",
+            grouped(self.runs),
+            n(self.starts),
+            n(self.checkpoints),
+            n(self.faults),
+            n(self.requests),
+            n(self.rows),
+            self.refused
+        )
+    }
+}

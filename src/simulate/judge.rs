@@ -1,0 +1,189 @@
+//! Watches what becomes durable or visible in a simulation, and holds it against the invariants.
+//!
+//! Doesn't know: processes, faults; it sees manifests, removals and commits only. Keeps: looking changes nothing.
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use floodmark_pipeline::ids::{Epoch, PartitionName};
+use floodmark_pipeline::invariants::{self, Commit, Violation, cut_follows};
+use floodmark_pipeline::mark::{Mark, RunningDigest};
+
+use super::executor::ProcessId;
+use super::store::Witness;
+use super::table::Table;
+use crate::checkpoint::dir::manifest_name;
+use crate::checkpoint::manifest::{Decision, DecisionKind, Manifest};
+use crate::sink::mark_json::unmarked;
+
+/// A clone is the same judge.
+#[derive(Clone, Default)]
+pub struct Judge(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    /// Every manifest that was ever durable, by name.
+    manifests: BTreeMap<String, Known>,
+    /// Those that are still there.
+    there: BTreeSet<String>,
+    violations: Vec<Violation>,
+}
+
+struct Known {
+    manifest: Manifest,
+    /// The one that it goes on from.
+    parent: Option<String>,
+}
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("judge")
+    }
+}
+
+impl Judge {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn violations(&self) -> Vec<Violation> {
+        self.lock().violations.clone()
+    }
+
+    /// Manifests that became durable.
+    pub fn checkpoints(&self) -> usize {
+        self.lock().manifests.len()
+    }
+
+    /// Next offsets by the newest manifest.
+    pub fn offsets(&self) -> BTreeMap<PartitionName, i64> {
+        let inner = self.lock();
+        let newest = inner.manifests.values().max_by_key(|known| number_of(&known.manifest));
+        newest.map_or_else(BTreeMap::new, |known| known.manifest.offsets())
+    }
+
+    /// Decisions of the newest manifest and of all it goes on from: partition, offset, watermark and what was decided.
+    pub fn decisions(&self) -> Vec<(PartitionName, Decision)> {
+        let inner = self.lock();
+        let newest = inner.manifests.iter().max_by_key(|(_, known)| number_of(&known.manifest));
+        let mut at = newest.map(|(name, _)| name.clone());
+        let mut found: Vec<(PartitionName, Decision)> = vec![];
+        while let Some(known) = at.and_then(|name| inner.manifests.get(&name)) {
+            for decision in known.manifest.decisions.iter().filter(|d| d.kind != DecisionKind::Idle) {
+                let Some(record) = known.manifest.partitions.get(decision.partition.0 as usize) else { continue };
+                let named = (record.name.clone(), *decision);
+                if !found.contains(&named) {
+                    found.push(named);
+                }
+            }
+            at = known.parent.clone();
+        }
+        found
+    }
+
+    /// A table has taken a commit.
+    pub fn committed(&self, sink: &str, before: &Table, after: &Table) {
+        let mark = |table: &Table| table.stamped.as_ref().map(|stamped| stamped.mark.clone());
+        let Some(now) = mark(after) else { return };
+        let then = mark(before).unwrap_or_else(|| unmarked(&after.uuid, &now.pipeline, sink));
+        let added: Vec<_> = after.files().iter().skip(before.files().len()).flat_map(|f| f.epochs.clone()).collect();
+        let held: Vec<_> = after.files().iter().flat_map(|file| file.epochs.clone()).collect();
+        let digest = after.files().iter().fold(RunningDigest::default(), |sum, file| sum.plus(file.digest));
+        let mut inner = self.lock();
+        let between = inner.between(sink, &then, &now);
+        let (added, held) = (&added, &held);
+        let commit = Commit { before: &then, after: &now, added, between: between.as_deref(), held, digest };
+        let judged = invariants::commit(&commit);
+        inner.violations.extend(judged.err());
+    }
+}
+
+/// By which the newest manifest is chosen.
+fn number_of(manifest: &Manifest) -> (u64, u64) {
+    (manifest.incarnation.number, manifest.checkpoint.0)
+}
+
+impl Inner {
+    fn manifest(&mut self, name: &str, content: &Bytes) {
+        let Ok(manifest) = Manifest::decode(content) else { return };
+        let of_this_start = self.manifests.iter().filter(|(_, k)| k.manifest.incarnation == manifest.incarnation);
+        let before = of_this_start.max_by_key(|(_, known)| known.manifest.checkpoint).map(|(name, _)| name.clone());
+        let begins = before.is_none();
+        let parent = before.or_else(|| manifest.restored_from.clone());
+        if let Some(known) = parent.as_ref().and_then(|parent| self.manifests.get(parent)) {
+            self.violations.extend(cut_follows(&known.manifest.cut(), &manifest.cut(), begins).err());
+        }
+        self.manifests.insert(name.to_owned(), Known { manifest, parent });
+        self.there.insert(name.to_owned());
+    }
+
+    fn removed(&mut self, process: ProcessId, path: &str) {
+        if self.there.remove(path) {
+            return;
+        }
+        let names = |name: &String| self.manifests[name].manifest.objects().any(|object| object == path);
+        let judged = {
+            let chosen = self.chosen();
+            let named = self.there.iter().filter(|name| chosen(name)).map(|name| (name.as_str(), names(name)));
+            invariants::removal(&format!("p{process} removed {path}"), named)
+        };
+        self.violations.extend(judged.err());
+    }
+
+    /// Whether a start may still go on from a manifest: it is of the newest start, or one that the newest goes on from. What an older process publishes
+    /// when another has chosen already is nobody's.
+    fn chosen(&self) -> impl Fn(&str) -> bool + '_ {
+        let newest = self.there.iter().max_by_key(|name| number_of(&self.manifests[*name].manifest));
+        let incarnation = newest.map(|name| self.manifests[name].manifest.incarnation);
+        let mut chain = BTreeSet::new();
+        let mut at = newest.cloned();
+        while let Some((name, known)) = at.and_then(|name| self.manifests.get_key_value(&name)) {
+            chain.insert(name.clone());
+            at = known.parent.clone();
+        }
+        move |name| {
+            let known = self.manifests.get(name);
+            chain.contains(name) || known.map(|known| known.manifest.incarnation) == incarnation
+        }
+    }
+
+    /// Epochs from one mark to another, by the chain of manifests, with the rows that each has for the sink.
+    fn between(&self, sink: &str, then: &Mark, now: &Mark) -> Option<Vec<(Epoch, u64)>> {
+        let mut epochs = vec![];
+        let last = now.epoch?;
+        let mut at = Some(manifest_name(last.incarnation, last.checkpoint));
+        while let Some(known) = at.as_ref().and_then(|name| self.manifests.get(name)) {
+            let manifest = &known.manifest;
+            if then.epoch == Some(manifest.epoch()) {
+                break;
+            }
+            let listed = manifest.sinks.iter().find(|record| record.name == sink).map(|record| &record.epochs);
+            let own = listed.into_iter().flatten().find(|pending| pending.epoch == manifest.epoch());
+            epochs.extend(own.map(|pending| (pending.epoch, pending.rows())));
+            at = known.parent.clone();
+        }
+        // The chain must end where it was to end: at the mark, or at the very first manifest.
+        let ended = match (at, then.epoch) {
+            (Some(name), Some(epoch)) => name == manifest_name(epoch.incarnation, epoch.checkpoint),
+            (None, None) => !epochs.is_empty(),
+            _ => false,
+        };
+        epochs.reverse();
+        ended.then_some(epochs)
+    }
+}
+
+impl Witness for Judge {
+    fn put(&self, path: &str, content: &Bytes) {
+        if path.starts_with("manifests/") {
+            self.lock().manifest(path, content);
+        }
+    }
+
+    fn deleted(&self, process: ProcessId, path: &str) {
+        if path.starts_with("segments/") || path.starts_with("state/") || path.starts_with("manifests/") {
+            self.lock().removed(process, path);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Seeds that every change must stand.
+mod every_request;
+mod guards;
+mod logs;
+mod pages;
+
+use super::*;
+
+const SEEDS: u64 = 300;
+
+#[test]
+fn what_can_go_wrong_changes_no_table() {
+    let (mut faults, mut checkpoints, mut refused) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        let report = run(seed);
+        assert!(report.is_right(), "seed {seed}: {}\n{}", report.violations[0], report.trace.join("\n"));
+        faults += report.faults;
+        checkpoints += report.checkpoints;
+        refused += usize::from(report.refused.is_some());
+    }
+    assert!(
+        faults > 2 * SEEDS as usize && checkpoints > 10 * SEEDS as usize,
+        "{faults} faults, {checkpoints} checkpoints"
+    );
+    assert!(refused > 0, "no harm was noticed");
+}
+
+#[test]
+fn one_seed_is_one_trace() {
+    for seed in [1, 2, 3] {
+        assert_eq!(run(seed).trace, run(seed).trace);
+    }
+}
+
+#[test]
+fn what_can_go_wrong_changes_no_table_of_the_real_encoder() {
+    for seed in 0..SEEDS / 10 {
+        let report = Simulation::new(Scenario::encoded(seed)).run();
+        assert!(report.is_right(), "seed {seed}: {}\n{}", report.violations[0], report.trace.join("\n"));
+        assert!(report.rows > 0, "seed {seed}: no rows");
+    }
+}
