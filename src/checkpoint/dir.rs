@@ -234,19 +234,30 @@ impl CheckpointDir {
 #[async_trait]
 impl Segments for CheckpointDir {
     async fn read(&self, segment: &SegmentRef) -> Result<Vec<RecordBatch>, SinkError> {
-        let damaged = |e: ArrowError| SinkError::Segment(format!("{}/{}: {e}", self.location, segment.path));
-        if let Some(chunks) = self.recent.take(&segment.path, segment.offset, segment.length) {
-            return decoded(chunks).map_err(damaged);
+        let damaged = |why: &dyn fmt::Display| SinkError::Segment(format!("{}/{}: {why}", self.location, segment.path));
+        let stream = match self.recent.take(&segment.path, segment.offset, segment.length) {
+            Some(chunks) => chunks,
+            None => vec![self.range(segment).await?],
+        };
+        let batches = decoded(stream).map_err(|e| damaged(&e))?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows as u64 != segment.rows {
+            return Err(damaged(&format_args!("{rows} rows wait there for a sink, and it had {}", segment.rows)));
         }
+        Ok(batches)
+    }
+}
+
+impl CheckpointDir {
+    async fn range(&self, segment: &SegmentRef) -> Result<Bytes, SinkError> {
         let range = segment.offset..segment.offset + segment.length;
         let bytes = self.store.get_range(&Path::from(segment.path.as_str()), range).await;
-        let bytes = bytes.map_err(|error| match error {
+        bytes.map_err(|error| match error {
             object_store::Error::NotFound { .. } => {
                 SinkError::Segment(format!("{}/{}: rows that wait for a sink are missing", self.location, segment.path))
             }
             error => SinkError::Away { what: self.location.clone(), why: error.to_string() },
-        })?;
-        decoded(vec![bytes]).map_err(damaged)
+        })
     }
 }
 
