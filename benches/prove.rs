@@ -8,16 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use floodmark::simulate::{Report, Scenario, Simulation};
+use floodmark::simulate::{Report, Scenario, play};
 use serde::{Deserialize, Serialize};
 
 /// A kind of case, and how one is played.
 type Part = (&'static str, fn(u64) -> Report);
 
-const PARTS: [Part; 2] = [
-    ("sim", |seed| Simulation::new(Scenario::of(seed)).run()),
-    ("encoded", |seed| Simulation::new(Scenario::encoded(seed)).run()),
-];
+const PARTS: [Part; 2] =
+    [("sim", |seed| play(&Scenario::of(seed))), ("encoded", |seed| play(&Scenario::encoded(seed)))];
 
 #[derive(Default, Serialize, Deserialize)]
 struct Counts {

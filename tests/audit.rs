@@ -8,7 +8,8 @@ fn job(state: &str) -> Job {
     let pipeline = format!("workers = 2\nstate = \"{state}\"\nbatch_rows = 50");
     let dials = Dials { pipeline, checkpoint: checkpoint.into(), ..Dials::default() };
     let job = Job::new(&dials.clicks());
-    Log::clickstream(&["--events", "20k", "--partitions", "3", "--event-rate", "200", "--users", "300"]).give(&job);
+    Log::clickstream(&["--events", "20k", "--partitions", "3", "--event-rate", "200", "--users", "300"])
+        .grow(&job, 0, 1000);
     job
 }
 

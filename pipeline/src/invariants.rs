@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ids::{CheckpointId, Epoch, PartitionName};
+use crate::ids::{CheckpointId, Epoch, Incarnation, PartitionName};
 use crate::mark::{Mark, RunningDigest};
 use crate::time::EventTime;
 
@@ -138,6 +138,8 @@ fn list_follows(
 pub struct Commit<'a> {
     pub before: &'a Mark,
     pub after: &'a Mark,
+    /// Who asked for it.
+    pub by: Incarnation,
     /// Epochs whose rows it added.
     pub added: &'a [Epoch],
     /// Epochs after the mark before it, up to the new one, by the manifests: with the rows that each has for this sink. `None`: no chain of
@@ -151,19 +153,20 @@ pub struct Commit<'a> {
 /// M1 to M5.
 pub fn commit(commit: &Commit<'_>) -> Judged {
     use Invariant::{M1, M2, M3, M4, M5};
-    let Commit { before, after, added, between, held, digest } = commit;
+    let Commit { before, after, by, added, between, held, digest } = commit;
     let at = || format!("{} at {:?}: ", after.sink, after.epoch);
     if before.epoch == after.epoch {
         holds(M2, added.is_empty(), || format!("{}adds {added:?} without a new mark", at()))?;
         let newer = before.fence.is_none_or(|old| after.fence.is_some_and(|new| new == old || new.number > old.number));
-        holds(M3, newer, || format!("{}fence {:?} over {:?}", at(), after.fence, before.fence))?;
+        holds(M3, newer && after.fence == Some(*by), || {
+            format!("{}fence {:?} over {:?}", at(), after.fence, before.fence)
+        })?;
     } else {
         let Some(between) = between else {
             return Err(Violation::new(M1, format!("{}no durable manifest leads there from {:?}", at(), before.epoch)));
         };
-        holds(M3, before.fence == after.fence, || {
-            format!("{}fence {:?} became {:?}", at(), before.fence, after.fence)
-        })?;
+        let owns = before.fence == Some(*by) && after.fence == before.fence;
+        holds(M3, owns, || format!("{}by {by:?}, fence {:?} became {:?}", at(), before.fence, after.fence))?;
         let mut rest = between.iter();
         let in_order = added.iter().all(|epoch| rest.any(|(e, _)| e == epoch));
         let left_out = between.iter().find(|(epoch, rows)| *rows > 0 && !added.contains(epoch));
@@ -184,10 +187,13 @@ pub fn removal<'a>(path: &str, mut named: impl Iterator<Item = (&'a str, bool)>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Incarnation;
+
+    fn start(number: u64) -> Incarnation {
+        Incarnation { number, token: 1 }
+    }
 
     fn epoch(checkpoint: u64) -> Epoch {
-        Epoch { incarnation: Incarnation { number: 1, token: 1 }, checkpoint: CheckpointId(checkpoint) }
+        Epoch { incarnation: start(1), checkpoint: CheckpointId(checkpoint) }
     }
 
     fn cut(checkpoint: u64, offset: i64, watermark: i64, base: Option<u64>, epochs: &[u64]) -> Cut {
@@ -228,7 +234,7 @@ mod tests {
             pipeline: "p".into(),
             sink: "out".into(),
             epoch,
-            fence: Some(Incarnation { number: fence, token: 1 }),
+            fence: Some(start(fence)),
             offsets: BTreeMap::new(),
             event_time_watermark: None,
             replay_from: BTreeMap::new(),
@@ -244,6 +250,7 @@ mod tests {
         let whole = Commit {
             before: &before,
             after: &after,
+            by: start(1),
             added: &[epoch(3)],
             between: Some(&between),
             held: &[epoch(1), epoch(3)],
@@ -258,9 +265,10 @@ mod tests {
         let other = mark(Some(epoch(3)), 2, 2);
         assert_eq!(violated(commit(&Commit { after: &other, ..whole })), Some("M3"));
         let (newer, older) = (mark(Some(epoch(1)), 2, 2), mark(Some(epoch(1)), 0, 2));
-        let fence = Commit { after: &newer, added: &[], between: None, held: &[epoch(1)], ..whole };
+        assert_eq!(violated(commit(&Commit { by: start(0), ..whole })), Some("M3"), "an old one");
+        let fence = Commit { after: &newer, by: start(2), added: &[], between: None, held: &[epoch(1)], ..whole };
         assert_eq!(violated(commit(&fence)), None);
-        assert_eq!(violated(commit(&Commit { after: &older, ..fence })), Some("M3"));
+        assert_eq!(violated(commit(&Commit { after: &older, by: start(0), ..fence })), Some("M3"));
         assert_eq!(violated(commit(&Commit { added: &[epoch(3)], ..fence })), Some("M2"));
     }
 

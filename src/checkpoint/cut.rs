@@ -11,6 +11,7 @@ use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::stamp::SliceWidth;
 use floodmark_pipeline::time::{EventTime, Span};
 use floodmark_state::StateDigest;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::dir::segment_name;
 use super::manifest::{NodeRecord, PartitionRecord};
@@ -119,7 +120,10 @@ pub fn pack_segments(
     let (mut offset, mut chunks) = (0, vec![]);
     for sealed in part.segments.drain(..) {
         let length = sealed.length();
-        let segment = SegmentRef { path: path.clone(), offset, length, rows: sealed.rows };
+        let mut digest = Xxh3::new();
+        sealed.chunks.iter().for_each(|chunk| digest.update(chunk));
+        let digest = Some(digest.digest128());
+        let segment = SegmentRef { path: path.clone(), offset, length, rows: sealed.rows, digest };
         into.entry(sealed.sink).or_default().push(segment);
         offset += length;
         chunks.extend(sealed.chunks);

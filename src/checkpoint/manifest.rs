@@ -346,7 +346,8 @@ fn file_from(f: proto::StateFile) -> Result<StateFileRecord, &'static str> {
 }
 
 fn segment_to(s: &SegmentRef) -> proto::Segment {
-    proto::Segment { path: s.path.clone(), offset: s.offset, length: s.length, rows: s.rows }
+    let digest = s.digest.map_or_else(Vec::new, |digest| digest.to_le_bytes().to_vec());
+    proto::Segment { path: s.path.clone(), offset: s.offset, length: s.length, rows: s.rows, digest }
 }
 
 fn sink_from(s: proto::Sink, partitions: &[PartitionRecord]) -> Result<SinkRecord, &'static str> {
@@ -359,7 +360,13 @@ fn sink_from(s: proto::Sink, partitions: &[PartitionRecord]) -> Result<SinkRecor
 }
 
 fn pending_from(e: proto::PendingEpoch, partitions: &[PartitionRecord]) -> Result<PendingEpoch, &'static str> {
-    let segment = |s: proto::Segment| SegmentRef { path: s.path, offset: s.offset, length: s.length, rows: s.rows };
+    let segment = |s: proto::Segment| SegmentRef {
+        digest: s.digest.as_slice().try_into().ok().map(u128::from_le_bytes),
+        path: s.path,
+        offset: s.offset,
+        length: s.length,
+        rows: s.rows,
+    };
     let replay = |r: proto::Replay| {
         let partition = partitions.get(r.partition as usize).ok_or("a replay point's partition")?;
         let from = ReplayFrom { offset: r.offset, watermark: r.watermark_ms.map(EventTime) };

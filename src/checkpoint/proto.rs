@@ -181,6 +181,9 @@ pub struct Segment {
     pub length: u64,
     #[prost(uint64, tag = "4")]
     pub rows: u64,
+    /// 16 bytes, little-endian; empty where it wasn't taken.
+    #[prost(bytes = "vec", tag = "5")]
+    pub digest: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::simulate::{Report, Scenario, Simulation, minimise};
+use crate::simulate::{Report, Scenario, minimise, play};
 use crate::status::units::grouped;
 
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ pub fn run(args: &SimulateArgs) -> ExitCode {
     }
     let mut sums = Sums::default();
     for seed in args.seed..args.seed.saturating_add(args.runs) {
-        let report = Simulation::new(Scenario::of(seed)).run();
+        let report = play(&Scenario::of(seed));
         if !report.is_right() {
             return failed(&Scenario::of(seed));
         }
@@ -35,7 +35,7 @@ pub fn run(args: &SimulateArgs) -> ExitCode {
 
 fn one(seed: u64) -> ExitCode {
     let scenario = Scenario::of(seed);
-    let report = Simulation::new(scenario.clone()).run();
+    let report = play(&scenario);
     if !report.is_right() {
         return failed(&scenario);
     }

@@ -212,7 +212,7 @@ mod tests {
     const START: Incarnation = Incarnation { number: 1, token: 1 };
 
     fn epoch(checkpoint: u64, rows: u64) -> PendingEpoch {
-        let segment = SegmentRef { path: "s".into(), offset: 0, length: 1, rows };
+        let segment = SegmentRef { path: "s".into(), offset: 0, length: 1, rows, digest: None };
         let partition = PartitionName { source: "e".into(), topic: "t".into(), partition: 0 };
         PendingEpoch {
             epoch: Epoch { incarnation: START, checkpoint: CheckpointId(checkpoint) },

@@ -92,7 +92,7 @@ impl Intent for Append<'_> {
     async fn judge(&mut self, base: &Loaded) -> Result<Next<Outcome>, SinkError> {
         let found = self.identity.read(&base.metadata, &self.table.name())?;
         let uuid = base.metadata.uuid().to_string();
-        if uuid != self.claim.table_uuid || uuid != found.table_uuid {
+        if uuid != self.claim.table_uuid {
             return Ok(Next::End(Outcome::Foreign(found)));
         }
         let list: Vec<_> = self.epochs.iter().map(|e| e.epoch).collect();

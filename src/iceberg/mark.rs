@@ -57,8 +57,11 @@ impl Identity {
         let main = main_of(metadata, &stamped);
         let expected = stamped.snapshot_id;
         let mark: Mark = stamped.mark.try_into().map_err(|e| unreadable(&e))?;
-        // A mark that came with a copy of another table says nothing about this one's snapshots.
-        if main == Main::RolledBack && mark.table_uuid == table_uuid {
+        // One that came with a copy of another table's properties says nothing about this table.
+        if mark.table_uuid != table_uuid {
+            return Ok(unmarked(&table_uuid, &self.pipeline, &self.sink));
+        }
+        if main == Main::RolledBack {
             return Err(SinkError::RolledBack { table: table.to_owned(), expected });
         }
         Ok(mark)

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, PartitionIndex};
+use floodmark_pipeline::plan::NodeKind;
 use floodmark_pipeline::stamp::PartitionTime;
 use floodmark_pipeline::time::EventTime;
 use floodmark_pipeline::watermark::PartitionWatermark;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::look::SourceLog;
 use super::start::World;
 use super::workers::{Built, Crew};
-use super::{Failure, StartError, work};
+use super::{Failure, work};
 use crate::checkpoint::manifest::{DecisionKind, Manifest, NodeRecord, PartitionRecord, Status};
 use crate::config::model::{Pipeline, SourceConnector};
 use crate::file::bytes_read;
@@ -84,6 +85,11 @@ fn not_told_by_the_log(pipeline: &Pipeline, manifest: &Manifest) -> Option<Strin
     changed.map(|node| format!("{} was another when it was written", node.name))
 }
 
+fn in_bytes(pipeline: &Pipeline, record: &PartitionRecord) -> bool {
+    let source = pipeline.plan.find(&record.name.source).and_then(|source| pipeline.sources.get(&source));
+    source.is_some_and(|source| matches!(source.connector, SourceConnector::File(_)))
+}
+
 /// The log still has all that was read.
 async fn is_whole(log: &dyn Log, manifest: &Manifest) -> Result<(), String> {
     let partitions = log.partitions().await.map_err(|error| error.to_string())?;
@@ -120,7 +126,7 @@ async fn replay(
     let mut replay = Replay::of(crew.build(CheckpointId(1)).await?);
     let mut unread = 0;
     for (index, record) in (0..).map(PartitionIndex).zip(&manifest.partitions) {
-        let Some(admission) = admission(pipeline, index, record).map_err(StartError::Worker)? else { continue };
+        let Some(admission) = admission(pipeline, index, record) else { continue };
         replay.tell(index.0 as usize % replay.commands.len(), ToWorker::Admit(Box::new(admission)));
         unread += 1;
     }
@@ -192,22 +198,15 @@ impl Replay {
 }
 
 /// A partition from its beginning up to where the manifest stands. `None`: nothing of it was read.
-fn admission(
-    pipeline: &Pipeline,
-    partition: PartitionIndex,
-    record: &PartitionRecord,
-) -> Result<Option<Admission>, String> {
-    let Some(source) = pipeline.plan.find(&record.name.source) else { return Ok(None) };
+fn admission(pipeline: &Pipeline, partition: PartitionIndex, record: &PartitionRecord) -> Option<Admission> {
+    let source = pipeline.plan.find(&record.name.source)?;
     let end = match &pipeline.sources[&source].connector {
-        SourceConnector::File(_) => match bytes_read(&record.name, &record.position) {
-            Some(bytes) => bytes,
-            None if record.status == Status::Ended => record.end.unwrap_or_default(),
-            None => return Err(format!("{} is compressed, and was in the middle of it", record.name)),
-        },
+        SourceConnector::File(_) => bytes_read(&record.name, &record.position).or(record.end).unwrap_or_default(),
         _ => record.position.offset,
     };
-    let watermark = PartitionWatermark { max_seen: None, ..record.time.watermark };
-    Ok(Some(Admission {
+    let NodeKind::Source(spec) = &pipeline.plan.node(source).kind else { return None };
+    let watermark = PartitionWatermark { max_seen: None, bound: spec.bound, ..record.time.watermark };
+    Some(Admission {
         source,
         partition,
         name: record.name.clone(),
@@ -215,7 +214,7 @@ fn admission(
         time: PartitionTime::new(watermark, Default::default()),
         end: Some(end),
         left: None,
-    }))
+    })
 }
 
 fn judged(pipeline: &Pipeline, manifest: &Manifest, parts: &[Part]) -> Finding {

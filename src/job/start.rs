@@ -210,8 +210,9 @@ impl Ground<'_> {
 
 /// A newer manifest is there by now than the one to go on from.
 async fn is_outdated(dir: &CheckpointDir, options: &Options, found: &Manifests) -> Result<bool, StartError> {
-    let newest = dir.manifests().await?.into_iter().next();
-    Ok(options.from.is_none() && newest.map(|m| m.name) != found.chosen.as_ref().map(|named| named.name.clone()))
+    let is_unreadable = |name: &str| found.unreadable.iter().any(|(unreadable, _)| unreadable == name);
+    let newest = dir.manifests().await?.into_iter().map(|listed| listed.name).find(|name| !is_unreadable(name));
+    Ok(options.from.is_none() && newest.as_deref() != found.chosen.as_ref().map(|named| named.name.as_str()))
 }
 
 fn reset(pipeline: &Pipeline, decided: &Plan) -> Vec<NodeId> {

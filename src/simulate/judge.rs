@@ -84,16 +84,21 @@ impl Judge {
 
     /// A table has taken a commit.
     pub fn committed(&self, sink: &str, before: &Table, after: &Table) {
-        let mark = |table: &Table| table.stamped.as_ref().map(|stamped| stamped.mark.clone());
-        let Some(now) = mark(after) else { return };
-        let then = mark(before).unwrap_or_else(|| unmarked(&after.uuid, &now.pipeline, sink));
+        let Some(stamped) = &after.stamped else { return };
+        let (now, by) = (stamped.mark.clone(), stamped.by);
+        let then = before
+            .stamped
+            .as_ref()
+            .map(|stamped| stamped.mark.clone())
+            .filter(|mark| mark.table_uuid == after.uuid)
+            .unwrap_or_else(|| unmarked(&after.uuid, &now.pipeline, sink));
         let added: Vec<_> = after.files().iter().skip(before.files().len()).flat_map(|f| f.epochs.clone()).collect();
         let held: Vec<_> = after.files().iter().flat_map(|file| file.epochs.clone()).collect();
         let digest = after.files().iter().fold(RunningDigest::default(), |sum, file| sum.plus(file.digest));
         let mut inner = self.lock();
         let between = inner.between(sink, &then, &now);
         let (added, held) = (&added, &held);
-        let commit = Commit { before: &then, after: &now, added, between: between.as_deref(), held, digest };
+        let commit = Commit { before: &then, after: &now, by, added, between: between.as_deref(), held, digest };
         let judged = invariants::commit(&commit);
         inner.violations.extend(judged.err());
     }

@@ -4,7 +4,7 @@
 use floodmark_pipeline::invariants::Invariant;
 
 use super::scenario::{Event, Scenario};
-use super::simulation::{Report, Simulation};
+use super::simulation::{Report, play};
 
 /// Simulations that may be spent on it.
 const BUDGET: usize = 600;
@@ -16,10 +16,6 @@ pub fn minimise(scenario: &Scenario) -> Option<(Scenario, Report)> {
     let mut search = Search { wanted, left: BUDGET, best: (scenario.clone(), report) };
     while search.left > 0 && (search.without_faults() | search.without_events() | search.with_shorter_portions()) {}
     Some(search.best)
-}
-
-fn play(scenario: &Scenario) -> Report {
-    Simulation::new(scenario.clone()).run()
 }
 
 struct Search {

@@ -28,11 +28,11 @@ pub use end::floor;
 pub use gate::{Class, Fault, Trouble};
 pub use minimise::minimise;
 pub use scenario::{Event, Harm, Scenario};
-pub use simulation::{Report, Simulation};
+pub use simulation::{Report, play};
 
 /// Plays the scenario of this seed.
 pub fn run(seed: u64) -> Report {
-    Simulation::new(Scenario::of(seed)).run()
+    play(&Scenario::of(seed))
 }
 
 #[cfg(test)]

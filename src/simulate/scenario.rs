@@ -74,6 +74,10 @@ pub enum Harm {
     Drop {
         sink: usize,
     },
+    /// The table is made again with the properties that it had: empty, and with the old mark.
+    Remake {
+        sink: usize,
+    },
     /// The topic is deleted and made again.
     Recreate,
     /// Retention takes records that weren't read.
@@ -275,11 +279,12 @@ aggregates = {{ n = "count(price)", highest = "max(price)" }}
 
     fn harm(&mut self) -> Harm {
         let sink = self.among(&[0, 1, 3]);
-        match self.rng.u32(0..5) {
+        match self.rng.u32(0..6) {
             0 => Harm::RollBack { sink, by: self.rng.usize(1..4) },
             1 => Harm::Restore { sink },
             2 => Harm::Drop { sink },
-            3 => Harm::Recreate,
+            3 => Harm::Remake { sink },
+            4 => Harm::Recreate,
             _ => Harm::LoseRecords,
         }
     }
@@ -328,6 +333,7 @@ mod tests {
             "RollBack",
             "Restore",
             "Drop",
+            "Remake",
             "Recreate",
             "LoseRecords",
         ] {

@@ -22,6 +22,7 @@ use super::log::{Entry, Topic};
 use super::scenario::{Event, Harm, SINKS, Scenario};
 use super::table::Table;
 use super::world::World;
+use crate::config::Diagnostics;
 use crate::config::model::Pipeline;
 use crate::job::{self, Failure, Options, Request};
 use crate::status::{Phase, Status};
@@ -53,6 +54,12 @@ impl Report {
     pub fn is_right(&self) -> bool {
         self.violations.is_empty()
     }
+
+    fn of_a_refused_file(seed: u64, refused: &Diagnostics) -> Self {
+        let violations = vec![Violation::new(Invariant::R1, refused.to_string())];
+        let (faults, checkpoints, requests, starts, rows) = (0, 0, 0, 0, 0);
+        Self { seed, violations, refused: None, faults, checkpoints, requests, starts, rows, trace: vec![] }
+    }
 }
 
 struct Process {
@@ -73,7 +80,15 @@ enum Deed {
     Look,
 }
 
-pub struct Simulation {
+/// Plays a scenario to its end.
+pub fn play(scenario: &Scenario) -> Report {
+    match Simulation::new(scenario.clone()) {
+        Ok(simulation) => simulation.run(),
+        Err(refused) => Report::of_a_refused_file(scenario.seed, &refused),
+    }
+}
+
+struct Simulation {
     scenario: Scenario,
     pipeline: Arc<Pipeline>,
     world: World,
@@ -103,11 +118,11 @@ enum Over {
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Simulation {
-    pub fn new(scenario: Scenario) -> Self {
+    fn new(scenario: Scenario) -> Result<Self, Diagnostics> {
         let place = format!("s3://simulated-{}-{}/", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let text = scenario.file.replace("s3://simulated/", &place);
         let pipeline = crate::config::parse(&text, Path::new("simulated.toml"), &|_| None);
-        let pipeline = Arc::new(pipeline.unwrap_or_else(|refused| panic!("{refused}\n{text}")));
+        let pipeline = Arc::new(pipeline?);
         let executor = Executor::new(scenario.seed);
         let gate = Gate::new(executor.clone(), scenario.faults.clone());
         let judge = Judge::default();
@@ -136,7 +151,7 @@ impl Simulation {
             simulation.at(at_ms, Deed::Event(event));
         }
         simulation.at(simulation.scenario.calm_at_ms, Deed::Calm);
-        simulation
+        Ok(simulation)
     }
 
     fn at(&mut self, at_ms: u64, deed: Deed) {
@@ -148,7 +163,7 @@ impl Simulation {
         self.at(self.executor.now_ms() + ms, deed);
     }
 
-    pub fn run(mut self) -> Report {
+    fn run(mut self) -> Report {
         let mut steps = 0;
         while self.over.is_none() && self.judge.violations().is_empty() {
             if let Some(stepped) = self.executor.step(&mut self.programs) {
@@ -294,6 +309,7 @@ impl Simulation {
                 self.world.with_table(SINKS[sink], |table| copy.map(|copy| *table = copy));
             }
             Harm::Drop { sink } => self.world.with_table(SINKS[sink], |table| table.take().map(drop)),
+            Harm::Remake { sink } => self.world.with_table(SINKS[sink], |table| table.as_mut().map(Table::remake)),
             Harm::Recreate => {
                 let entry = Entry { value: "{\"key\":\"another\",\"at\":0}".into(), timestamp_ms: 0 };
                 self.world.topic.recreate(vec![entry; 40]);

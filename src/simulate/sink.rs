@@ -78,12 +78,14 @@ impl TableSink {
     }
 
     fn mark_of(&self, table: &Table) -> Result<Mark, SinkError> {
-        if table.is_rolled_back() && holds(Guard::Rollback) {
-            let expected = table.stamped.as_ref().map_or(0, |stamped| stamped.snapshot);
-            return Err(SinkError::RolledBack { table: self.name.clone(), expected });
+        let of_this_table = |mark: &Mark| mark.table_uuid == table.uuid || !holds(Guard::TableIdentity);
+        let Some(stamped) = table.stamped.as_ref().filter(|stamped| of_this_table(&stamped.mark)) else {
+            return Ok(unmarked(&table.uuid, &self.pipeline, &self.name));
+        };
+        if table.is_rolled_back() && holds(Guard::Rollback) && stamped.mark.table_uuid == table.uuid {
+            return Err(SinkError::RolledBack { table: self.name.clone(), expected: stamped.snapshot });
         }
-        let none = || unmarked(&table.uuid, &self.pipeline, &self.name);
-        Ok(table.stamped.as_ref().map_or_else(none, |stamped| stamped.mark.clone()))
+        Ok(stamped.mark.clone())
     }
 
     async fn ask(&self, request: Request) -> Result<Came, SinkError> {
@@ -197,6 +199,7 @@ impl Sink for TableSink {
                 snapshot: fence,
                 added: None,
                 mark: Mark { fence: Some(ours), ..found },
+                by: ours,
             })),
         };
         self.settle(judge, |sink, mark| sink.opened(ours, mark)).await
@@ -222,7 +225,7 @@ impl Sink for TableSink {
             files.push(self.write(std::slice::from_ref(pending)).await?);
         }
         let judge = |sink: &mut Self, table: &Table, found: Mark| {
-            if (table.uuid != uuid || found.table_uuid != uuid) && holds(Guard::TableIdentity) {
+            if table.uuid != uuid && holds(Guard::TableIdentity) {
                 return Next::End(Outcome::Foreign(found));
             }
             let first = match on_base(&found, ours, base, &list) {
@@ -245,7 +248,7 @@ impl Sink for TableSink {
                 ..found
             };
             let (uuid, head, snapshot) = (table.uuid.clone(), table.head, last.commit_id);
-            Next::Ask(Box::new(Request { uuid, head, snapshot, added: Some(Arc::new(added)), mark }))
+            Next::Ask(Box::new(Request { uuid, head, snapshot, added: Some(Arc::new(added)), mark, by: ours }))
         };
         self.settle(judge, Self::landed).await
     }

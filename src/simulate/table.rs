@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use floodmark_pipeline::ids::Epoch;
+use floodmark_pipeline::ids::{Epoch, Incarnation};
 use floodmark_pipeline::mark::{Mark, RunningDigest};
 
 /// Rows of some epochs, written once.
@@ -27,6 +27,8 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 pub struct Stamped {
     pub mark: Mark,
+    /// Who asked for it.
+    pub by: Incarnation,
     pub snapshot: i64,
     pub sequence: u64,
 }
@@ -50,6 +52,7 @@ pub struct Request {
     pub snapshot: i64,
     pub added: Option<Arc<DataFile>>,
     pub mark: Mark,
+    pub by: Incarnation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +85,8 @@ impl Table {
         let mut files = self.files().to_vec();
         files.extend(request.added);
         self.put(request.snapshot, files);
-        self.stamped = Some(Stamped { mark: request.mark, snapshot: request.snapshot, sequence: self.sequence });
+        self.stamped =
+            Some(Stamped { mark: request.mark, by: request.by, snapshot: request.snapshot, sequence: self.sequence });
         Answer::Applied
     }
 
@@ -126,6 +130,11 @@ impl Table {
         self.snapshots.retain(|id, _| Some(*id) == head);
     }
 
+    /// Somebody makes it anew, with the properties that it had.
+    pub fn remake(&mut self) {
+        *self = Self { stamped: self.stamped.take(), ..Self::new(format!("{}-anew", self.uuid)) };
+    }
+
     /// Somebody sets `main` back by so many snapshots. Properties stay as they are.
     pub fn roll_back(&mut self, by: usize) {
         for _ in 0..by {
@@ -148,7 +157,8 @@ mod tests {
         let added =
             DataFile { epochs: vec![], lines: vec![line.to_owned()], digest: RunningDigest { rows: 1, sum: 1 } };
         let mark = unmarked(&table.uuid, "p", "s");
-        Request { uuid: table.uuid.clone(), head: table.head, snapshot, added: Some(Arc::new(added)), mark }
+        let by = Incarnation { number: 1, token: 1 };
+        Request { uuid: table.uuid.clone(), head: table.head, snapshot, added: Some(Arc::new(added)), mark, by }
     }
 
     fn table() -> Table {

@@ -63,7 +63,7 @@ impl Rows {
         let rows = batch.num_rows() as u64;
         self.0.lock().unwrap().insert(path.clone(), batch);
         let partition = PartitionName { source: "events".into(), topic: "t".into(), partition: 0 };
-        let segment = SegmentRef { path, offset: 0, length: 1, rows };
+        let segment = SegmentRef { path, offset: 0, length: 1, rows, digest: None };
         PendingEpoch {
             epoch,
             commit_id: (epoch.incarnation.number * 1_000 + epoch.checkpoint.0) as i64,

@@ -25,6 +25,8 @@ pub struct SegmentRef {
     pub offset: u64,
     pub length: u64,
     pub rows: u64,
+    /// xxh3-128 of its bytes; `None` in manifests of before there was one.
+    pub digest: Option<u128>,
 }
 
 /// An epoch whose manifest is durable and that a sink may not hold yet.

@@ -269,7 +269,10 @@ fn sums_that_do_not_close_stop_the_job_before_anything_is_published() {
     let Input::Worker(FromWorker::Part(mut broken)) = part(0, 5, 3) else { panic!("a part") };
     broken.nodes[0].counters.records_out = 2;
     let effects = world.does(1_001, Input::Worker(FromWorker::Part(broken)));
-    assert!(effects.starts_with("failed: events: read = 3, but decoded + errors = 2"), "{effects}");
+    assert!(
+        effects.starts_with("failed: A1 (") && effects.contains(" events: read = 3, but decoded + errors = 2"),
+        "{effects}"
+    );
     assert!(!effects.contains("publish") && !effects.contains("epoch"), "{effects}");
 }
 

@@ -26,7 +26,7 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
     let pending = PendingEpoch {
         epoch,
         commit_id: 99,
-        segments: vec![SegmentRef { path: "segments/x".into(), offset: 5, length: 6, rows: 7 }],
+        segments: vec![SegmentRef { path: "segments/x".into(), offset: 5, length: 6, rows: 7, digest: Some(1 << 80) }],
         offsets: BTreeMap::from([(name("a"), 17)]),
         event_time_watermark: Some(EventTime(4)),
         replay_from: BTreeMap::from([(name("a"), from)]),

@@ -187,6 +187,23 @@ async fn a_table_made_anew_is_foreign_and_a_dropped_one_is_named() {
 }
 
 #[tokio::test]
+async fn a_mark_that_came_with_a_copy_of_another_table_says_nothing() {
+    let (one, other) = (lake(), lake());
+    let mut sink = one.open("out");
+    opened(&mut sink, start(1)).await;
+    applied(&mut sink, None, &first(&one, &["a"])).await;
+    let copied = one.metadata().await.properties().clone();
+    opened(&mut other.open("another"), start(1)).await;
+    other.foreign(vec![TableUpdate::SetProperties { updates: copied }]).await;
+    let Found::Here(mark) = other.open("out").look().await.unwrap() else { panic!("it is there") };
+    assert_eq!((mark.epoch, mark.fence), (None, None), "nothing of it was ever committed here");
+    let mut sink = other.open("out");
+    assert_eq!(opened(&mut sink, start(1)).await.epoch, None);
+    applied(&mut sink, None, &first(&other, &["b"])).await;
+    assert_eq!(other.visible().await, ["b"]);
+}
+
+#[tokio::test]
 async fn settings_of_main_survive_and_totals_go_on() {
     let lake = lake();
     let mut sink = lake.open("out");

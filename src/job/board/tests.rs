@@ -133,7 +133,7 @@ fn rows_wait_from_when_they_are_seen() {
     let epoch = PendingEpoch {
         epoch: Epoch { incarnation: OURS, checkpoint: CheckpointId(4) },
         commit_id: 1,
-        segments: vec![SegmentRef { path: "s".into(), offset: 0, length: 640, rows: 8 }],
+        segments: vec![SegmentRef { path: "s".into(), offset: 0, length: 640, rows: 8, digest: None }],
         offsets: BTreeMap::new(),
         event_time_watermark: None,
         replay_from: BTreeMap::new(),

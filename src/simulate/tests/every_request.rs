@@ -1,6 +1,6 @@
 //! One thing goes wrong, at every request of a small job in turn.
 use super::super::log::Entry;
-use super::super::{Event, Fault, Report, Scenario, Simulation, Trouble};
+use super::super::{Event, Fault, Report, Scenario, Trouble, play};
 
 const PARTITIONS: usize = 2;
 const FILE: &str = r#"
@@ -77,7 +77,7 @@ fn at(nth: usize, trouble: Trouble) -> Fault {
 }
 
 fn right(workers: usize, faults: &[Fault]) -> Report {
-    let report = Simulation::new(scenario(workers, faults.to_vec())).run();
+    let report = play(&scenario(workers, faults.to_vec()));
     assert!(report.is_right(), "{faults:?}: {}\n{}", report.violations[0], report.trace.join("\n"));
     report
 }

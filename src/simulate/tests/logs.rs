@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::super::log::Entry;
-use super::super::{Event, Fault, Scenario, Simulation, Trouble};
+use super::super::{Event, Fault, Scenario, Trouble, play};
 
 const PARTITIONS: usize = 2;
 
@@ -167,7 +167,7 @@ proptest! {
 
     #[test]
     fn the_engine_makes_of_any_log_what_the_oracle_says(dials in dials(), log in log()) {
-        let report = Simulation::new(scenario(&dials, &log)).run();
+        let report = play(&scenario(&dials, &log));
         prop_assert!(report.is_right(), "{}\n{}", report.violations[0], report.trace.join("\n"));
     }
 }

@@ -35,7 +35,7 @@ fn one_seed_is_one_trace() {
 #[test]
 fn what_can_go_wrong_changes_no_table_of_the_real_encoder() {
     for seed in 0..SEEDS / 10 {
-        let report = Simulation::new(Scenario::encoded(seed)).run();
+        let report = play(&Scenario::encoded(seed));
         assert!(report.is_right(), "seed {seed}: {}\n{}", report.violations[0], report.trace.join("\n"));
         assert!(report.rows > 0, "seed {seed}: no rows");
     }
