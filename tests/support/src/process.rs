@@ -155,8 +155,9 @@ mod tests {
     fn a_paused_process_stands_still_until_it_is_resumed_and_can_be_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
+        // Nothing is started once it is up: a shell that waits for a child to begin can't be stopped while that is.
         let mut process =
-            shell("exec 2>/dev/null; trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done", &output);
+            shell("exec 2>/dev/null; trap 'echo bye; exit 7' TERM; sleep 1000 & echo up; wait; wait", &output);
         assert!(until(Duration::from_secs(10), || process.output_tail() == "up"));
         assert!(!process.is_paused());
         process.pause();
