@@ -10,7 +10,7 @@ use std::time::Duration;
 use floodmark_pipeline::ids::{CheckpointId, Incarnation, NodeId, PartitionIndex};
 use floodmark_pipeline::plan::NodeKind;
 use floodmark_pipeline::stamp::PartitionTime;
-use floodmark_pipeline::time::EventTime;
+use floodmark_pipeline::time::{EventTime, Span};
 use floodmark_pipeline::watermark::PartitionWatermark;
 use floodmark_state::StateDigest;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -71,7 +71,9 @@ fn not_told_by_the_log(pipeline: &Pipeline, manifest: &Manifest) -> Option<Strin
         let name = manifest.partitions.get(moved.partition.0 as usize).map(|p| p.name.to_string());
         return Some(format!("{} has been idle or come back: when is not in the log", name.unwrap_or_default()));
     }
-    let drained = manifest.nodes.iter().find(|node| node.fired_floor > node.watermark);
+    // A window that ends right behind the watermark has fired.
+    let fired_by = |watermark: EventTime| watermark.plus(Span(1));
+    let drained = manifest.nodes.iter().find(|node| node.fired_floor > node.watermark.map(fired_by));
     if let Some(drained) = drained.filter(|_| manifest.partitions.iter().any(|p| p.status == Status::Live)) {
         return Some(format!("{} was drained at a stop", drained.name));
     }
@@ -79,13 +81,20 @@ fn not_told_by_the_log(pipeline: &Pipeline, manifest: &Manifest) -> Option<Strin
     if let Some(crossed) = crossed {
         return Some(format!("{} has seen copies of an id in several partitions", crossed.name));
     }
+    let stands_inside = |record: &&PartitionRecord| {
+        let read = record.position.offset > 0 && record.status != Status::Ended;
+        read && is_of_files(pipeline, record) && bytes_read(&record.name, &record.position).is_none()
+    };
+    if let Some(packed) = manifest.partitions.iter().find(stands_inside) {
+        return Some(format!("{} is compressed, and was read to somewhere within it", packed.name));
+    }
     let changed =
         |node: &&NodeRecord| pipeline.fingerprints.get(&node.name).is_none_or(|now| now.parts != node.fingerprint);
     let changed = manifest.nodes.iter().find(changed);
     changed.map(|node| format!("{} was another when it was written", node.name))
 }
 
-fn in_bytes(pipeline: &Pipeline, record: &PartitionRecord) -> bool {
+fn is_of_files(pipeline: &Pipeline, record: &PartitionRecord) -> bool {
     let source = pipeline.plan.find(&record.name.source).and_then(|source| pipeline.sources.get(&source));
     source.is_some_and(|source| matches!(source.connector, SourceConnector::File(_)))
 }

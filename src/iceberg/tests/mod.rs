@@ -9,7 +9,7 @@ use iceberg::spec::{MAIN_BRANCH, SnapshotReference, SnapshotRetention};
 
 use super::catalog::Answer;
 use crate::sink::conformance::{World, applied, epoch, opened, sink_conformance, start};
-use crate::sink::{Outcome, PendingEpoch, Sink, SinkError};
+use crate::sink::{Found, Outcome, PendingEpoch, Sink, SinkError};
 use world::{Fault, Lake, lake, lake_with};
 
 sink_conformance!(lake());
