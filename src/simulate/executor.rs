@@ -264,8 +264,7 @@ mod tests {
                 executor.advance(due_ms);
             }
         }
-        let done = lock(&done).clone();
-        done
+        lock(&done).clone()
     }
 
     #[test]
