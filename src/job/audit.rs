@@ -66,10 +66,10 @@ pub async fn audit(pipeline: &Pipeline, world: World, manifest: &Manifest) -> Re
 
 /// State that also rests on when something was decided, of which the manifest keeps no more than what came of it.
 fn not_told_by_the_log(pipeline: &Pipeline, manifest: &Manifest) -> Option<String> {
-    let moved = manifest.decisions.iter().find(|d| matches!(d.kind, DecisionKind::Idle | DecisionKind::Returned));
-    if let Some(moved) = moved {
+    // Those that have left hold no watermark: how far it has come since rests on when they did.
+    if let Some(moved) = manifest.decisions.iter().find(|d| d.kind != DecisionKind::Joined) {
         let name = manifest.partitions.get(moved.partition.0 as usize).map(|p| p.name.to_string());
-        return Some(format!("{} has been idle or come back: when is not in the log", name.unwrap_or_default()));
+        return Some(format!("{} has ended, or been idle: when is not in the log", name.unwrap_or_default()));
     }
     // A window that ends right behind the watermark has fired.
     let fired_by = |watermark: EventTime| watermark.plus(Span(1));
@@ -90,7 +90,8 @@ fn not_told_by_the_log(pipeline: &Pipeline, manifest: &Manifest) -> Option<Strin
     }
     let changed =
         |node: &&NodeRecord| pipeline.fingerprints.get(&node.name).is_none_or(|now| now.parts != node.fingerprint);
-    let changed = manifest.nodes.iter().find(changed);
+    let is_sink = |node: &&NodeRecord| manifest.sinks.iter().any(|sink| sink.name == node.name);
+    let changed = manifest.nodes.iter().filter(|node| !is_sink(node)).find(changed);
     changed.map(|node| format!("{} was another when it was written", node.name))
 }
 
@@ -257,7 +258,8 @@ fn judged(pipeline: &Pipeline, manifest: &Manifest, parts: &[Part]) -> Finding {
             differs.push(format!("{name}: the log gives {now} entries, and the manifest has {then}, or others"));
         }
     }
-    let records = parts.iter().flat_map(|part| &part.nodes).map(|node| node.counters.records_in).sum();
+    let read = |node: usize| parts.iter().map(|part| part.nodes[node].counters.records_in).sum::<u64>();
+    let records = pipeline.sources.keys().map(|source| read(usize::from(source.0))).sum();
     if differs.is_empty() { Finding::Right { records, entries } } else { Finding::Differs(differs) }
 }
 
