@@ -137,10 +137,6 @@ impl Executor {
         lock(&self.inner).frozen.remove(&process);
     }
 
-    pub fn is_frozen(&self, process: ProcessId) -> bool {
-        lock(&self.inner).frozen.contains(&process)
-    }
-
     pub fn sleep(&self, time: Duration) -> Sleep {
         let due_ms = self.now_ms() + time.as_millis() as u64;
         Sleep { executor: self.clone(), due_ms, key: None }

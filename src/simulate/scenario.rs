@@ -106,11 +106,6 @@ impl Scenario {
         scenario.events.retain(|(_, event)| !matches!(event, Event::Harm(_)));
         scenario
     }
-
-    /// Something happens in it that no engine can make good.
-    pub fn has_harm(&self) -> bool {
-        self.events.iter().any(|(_, event)| matches!(event, Event::Harm(_)))
-    }
 }
 
 struct Draw {

@@ -15,7 +15,7 @@ const IN_A_JOB: [(Invariant, &str); 7] = [
 ];
 
 fn page() -> String {
-    let mut page = "# Invariants\n\nWhat must hold whatever happens. Made from `pipeline/src/invariants.rs`; an id means the same for ever. Every one is checked by every simulation ([TESTING](TESTING.md));\n\
+    let mut page = "# Invariants\n\nWhat must hold whatever happens. Made from `pipeline/src/invariants.rs`; an id means the same for ever. Simulations check them ([TESTING](TESTING.md)), M1 to M5 of simulated tables only;\n\
         the last column says what the running job checks itself: it stops before anything more is committed, and counts it (`floodmark_invariant_violations_total`).\n\n| id | | in a running job |\n|---|---|---|\n"
         .to_owned();
     for invariant in Invariant::ALL {
