@@ -11,7 +11,7 @@ help:
 	@echo 'make bench  the micro-benchmarks'
 	@echo 'make bench-e2e  10 M events through the whole pipeline, in CPU-seconds'
 	@echo 'make mutations  each guard switched off: what fails then'
-	@echo 'make prove  further simulations, counted by commit (PART=sim|encoded|matrix, BUDGET=30m)'
+	@echo 'make prove  further proof, counted by commit (PART=sim|encoded|kills|matrix|fuzz|mutants, BUDGET=30m)'
 	@echo 'make recovery  how long a job with 1 GiB of state is away after a SIGKILL'
 
 demo: build

@@ -8,6 +8,7 @@ pub mod config;
 pub mod decode;
 pub mod demo;
 pub mod digest;
+pub mod drill;
 pub mod file;
 pub mod generator;
 pub mod host;

@@ -3,7 +3,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use floodmark::cli::{
-    audit, check, checkpoints, demo, diff, digest, explain, fail, generate, oracle, preview, run, savepoint, simulate,
+    audit, check, checkpoints, demo, diff, digest, drill, explain, fail, generate, oracle, preview, run, savepoint,
+    simulate,
 };
 
 #[global_allocator]
@@ -33,6 +34,8 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Show on this machine that killing a run loses and doubles nothing; exits with 1 if it does
     Demo(demo::DemoArgs),
+    /// Put the program through kills and freezes over services of yours, and count; exits with 1 if any of them changed a table
+    Drill(drill::DrillArgs),
     /// Read the log again up to each checkpoint, and say whether it gives the state that is stored; exits with 1 if not
     Audit(audit::AuditArgs),
     /// Say what the outputs of a pipeline must hold, by a second, plain program
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Digest(args) => done(digest::run(args)),
         Command::Diff(args) => diff::run(args).unwrap_or_else(|error| fail(&error)),
         Command::Demo(args) => demo::run(args).unwrap_or_else(|error| fail(&error)),
+        Command::Drill(args) => drill::run(args).unwrap_or_else(|error| fail(&error)),
         Command::Audit(args) => audit::run(&args),
         Command::Oracle(args) => oracle::run(&args),
         Command::Simulate(args) => simulate::run(&args),

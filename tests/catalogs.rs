@@ -1,6 +1,7 @@
 //! Postgres, REST and S3 take the place of SQLite and local files: the tables are the same, through kills, outages, late and lost answers.
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use floodmark_stack::postgres::Postgres;
 use floodmark_stack::proxy::Proxy;
@@ -16,6 +17,9 @@ use crate::harness::{FAILED, Job, PATIENCE, Run};
 /// What a request that moves a table holds, and no other: in Postgres the values of its statement, over REST its first line.
 const POSTGRES_COMMIT: &str = ".metadata.json";
 const REST_COMMIT: &str = "POST /v1/namespaces/shop/tables/events ";
+
+/// Longer than any of a client's time-outs.
+const AWAY: Duration = Duration::from_secs(30);
 
 fn log() -> Log {
     Log::clickstream(&["--events", "10k", "--event-rate", "100", "--users", "500"])
@@ -142,6 +146,7 @@ fn rows_wait_for_a_catalog_that_is_away_while_running() {
     let waiting = &status["sinks"][0];
     assert!(waiting["waiting_rows"].as_u64() > Some(0) && waiting["away"].is_string(), "reading goes on: {status}");
     assert!(status["outbox"]["bytes"].as_u64() > Some(0) && status["outbox"]["sources_paused"] == false, "{status}");
+    assert_eq!(run.ended_within(AWAY), None, "{}", run.said());
     assert_eq!(job.rows("events"), committed);
     proxy.come_back().unwrap();
     read_to_the_end(&job, &mut run, &log);

@@ -253,11 +253,14 @@ fn a_file_changed_in_place_is_refused_and_so_is_one_that_shrank_or_went() {
     let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
     let job = Job::new(&Dials { source, ..Dials::default() }.clicks());
     log.grow(&job, 0, 500);
+    let file = newest(&job.path("data/events"));
+    let whole = fs::read(&file).unwrap();
+    // Half a line, which waits for its end.
+    fs::write(&file, [&whole[..], b"{\"half"].concat()).unwrap();
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.rows("events") > 0);
     run.stop();
     let before = job.digests();
-    let file = newest(&job.path("data/events"));
     let (bytes, name) = (fs::read(&file).unwrap(), file.file_name().unwrap().to_string_lossy().into_owned());
 
     let refused = |why: &str| {
@@ -275,13 +278,119 @@ fn a_file_changed_in_place_is_refused_and_so_is_one_that_shrank_or_went() {
     fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     refused(&format!("the log is not the one that was read\n  events:{name}-0: "));
     fs::remove_file(&file).unwrap();
-    refused(&format!("events:{name}-0: the file is gone, of which {} bytes were read and not all", bytes.len()));
+    refused(&format!("events:{name}-0: the file is gone, of which {} bytes were read and not all", whole.len()));
 
-    fs::write(&file, &bytes).unwrap();
+    fs::write(&file, &whole).unwrap();
     log.grow(&job, 500, 1000);
     let mut run = job.start();
     job.wait_while(&mut run, |job| job.records_seen() == log.ledger.total("records"));
     run.stop();
+}
+
+/// Whoever tidies up the folder of an endless job takes away what was read: while it runs, between two runs, and behind its back with a kill.
+#[test]
+fn files_that_were_read_may_be_taken_away() {
+    let log = log();
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"\ndiscovery_interval = \"50ms\"";
+    let job = Job::new(&Dials { source: source.into(), ..Dials::default() }.clicks());
+    log.give(&job);
+    let total = log.ledger.total("records");
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == total);
+    // The manifest after next knows that nothing more was there.
+    job.wait_for_checkpoints(&mut run, 3);
+    let files: Vec<_> = fs::read_dir(job.path("data/events")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    fs::remove_file(&files[0]).unwrap();
+    run.wait_until(|run| run.has_said("the file is gone; all that it had was read"));
+    run.kill();
+    fs::rename(&files[1], job.path("elsewhere")).unwrap();
+    let mut run = job.start();
+    job.wait_for_checkpoints(&mut run, 3);
+    run.stop();
+    let before = job.digests();
+    fs::remove_file(&files[2]).unwrap();
+    let later = Log::clickstream(&["--events", "1k", "--seed", "2", "--partitions", "1"]);
+    later.give_as(&job, |_, _| "later.json".into());
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() == total + later.ledger.total("records"));
+    run.stop();
+    assert_ne!(job.digests(), before);
+    assert_eq!(job.rows("events"), log.ledger.total("events") + later.ledger.total("events"));
+}
+
+#[test]
+fn a_file_written_anew_while_running_ends_the_job_also_where_it_is_longer_now() {
+    let log = log();
+    let source = "type = \"file\"\npath = \"data/events\"\nend = \"never\"".to_owned();
+    let job = Job::new(&Dials { source, ..Dials::default() }.clicks());
+    log.grow(&job, 0, 500);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| job.records_seen() > 0);
+    job.wait_for_checkpoints(&mut run, 3);
+    let file = newest(&job.path("data/events"));
+    let bytes = fs::read(&file).unwrap();
+    let mut lines: Vec<_> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.reverse();
+    let seen = job.digests();
+    fs::write(&file, [lines.concat(), bytes].concat()).unwrap();
+    let said = run.ends_with(REFUSED);
+    assert!(said.contains("changed in place: what was read of it before is no longer what it begins with"), "{said}");
+    assert_eq!(job.digests()["errors"], seen["errors"], "no half line was taken for a record");
+}
+
+/// Every segment that the newest manifest names.
+fn segments(job: &Job) -> Vec<PathBuf> {
+    let folders = fs::read_dir(job.path("data/checkpoints/segments")).unwrap().map(|entry| entry.unwrap().path());
+    folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())).collect()
+}
+
+#[test]
+fn rows_that_wait_and_went_missing_are_refused_and_given_up_only_if_asked() {
+    let log = log();
+    let whole = Job::new(&Dials::default().clicks());
+    log.give(&whole);
+    whole.finish();
+    let job = killed_with_epochs_waiting(&log);
+    let kept: Vec<_> = segments(&job).into_iter().map(|file| (fs::read(&file).unwrap(), file)).collect();
+    kept.iter().for_each(|(_, file)| fs::remove_file(file).unwrap());
+    is_refused(&job, "rows that wait for a sink can't be read");
+    let said = job.ends_with(REFUSED, &[]);
+    assert!(said.contains(": rows that wait for a sink are missing\n"), "{said}");
+    assert!(
+        said.contains("  floodmark run --accept-gap events_table   go on, and leave these rows out for ever"),
+        "{said}"
+    );
+
+    for (bytes, file) in &kept {
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        let middle = changed.len() / 2;
+        changed[middle] ^= 1;
+        fs::write(file, changed).unwrap();
+    }
+    is_refused(&job, "rows that wait for a sink can't be read");
+    let said = job.ends_with(REFUSED, &[]);
+    assert!(said.contains(": the rows that wait there for a sink were changed\n"), "{said}");
+
+    kept.iter().for_each(|(bytes, file)| fs::write(file, bytes).unwrap());
+    let mut run = job.start();
+    job.wait_for_checkpoints(&mut run, 3);
+    run.stop();
+    for table in ["events", "duplicates", "errors"] {
+        assert_eq!(job.digest(table), whole.digest(table), "{table}");
+    }
+
+    let given_up = killed_with_epochs_waiting(&log);
+    segments(&given_up).iter().for_each(|file| fs::remove_file(file).unwrap());
+    let sinks = TABLES.map(|table| format!("{table}_table"));
+    let accepted: Vec<&str> = sinks.iter().flat_map(|sink| ["--accept-gap", sink.as_str()]).collect();
+    let mut run = given_up.start_with(&accepted);
+    given_up.wait_for_checkpoints(&mut run, 3);
+    run.stop();
+    let rows = given_up.rows("events");
+    assert!(0 < rows && rows < whole.rows("events"), "{rows}: what was given up is missing, and nothing else");
+    given_up.start_and_stop();
+    assert_eq!(given_up.rows("events"), rows, "it isn't spoken of again");
 }
 
 /// As if a row had been made from nothing: counters of the newest manifest that say one row too many.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use floodmark::steps::Point;
 use floodmark_stack::broker::Broker;
+use rdkafka::producer::{BaseRecord, Producer};
 
-use crate::harness::broker::broker;
+use crate::harness::broker::{LONG, broker, producer};
 use crate::harness::dice::Dice;
 use crate::harness::kills::finish_through_points;
 use crate::harness::log::{Feed, Ledger, Log, generate};
@@ -208,6 +209,37 @@ fn records_that_retention_took_before_they_were_read_are_refused_as_a_gap() {
     let said = job.ends_with(REFUSED, &[]);
     let gap = "offset 1000 is no longer in the log, which begins at 1300: 300 records are gone";
     assert!(said.contains(gap), "{said}");
+}
+
+#[test]
+fn records_of_aborted_transactions_are_in_no_table() {
+    broker().create_topic("aborted", 1).unwrap();
+    let job = roster(broker(), "aborted");
+    let (code, lines) = job.ask(&["generate", "roster", "--events", "300", "--partitions", "1", "--to", "-"]);
+    assert_eq!(code, Some(0), "{lines}");
+    let values: Vec<&str> = lines.lines().filter_map(|line| Some(line.split_once('|')?.1)).collect();
+    let transactions = producer(broker(), Some("aborted"));
+    let mut run = job.start();
+    for (part, commit) in values.chunks(100).zip([true, false, true]) {
+        transactions.begin_transaction().unwrap();
+        for value in part {
+            transactions.send(BaseRecord::<(), str>::to("aborted").partition(0).payload(value)).unwrap();
+        }
+        transactions.flush(LONG).unwrap();
+        // A checkpoint or two fall into the open transaction.
+        job.wait_for_checkpoints(&mut run, 2);
+        if commit {
+            transactions.commit_transaction(LONG).unwrap();
+        } else {
+            transactions.abort_transaction(LONG).unwrap();
+            run.kill();
+            run = job.start();
+        }
+    }
+    reaches(&job, &mut run, 200);
+    run.stop();
+    let counted = "select count(*), count(distinct seq), count(*) filter (seq between 101 and 200) from t";
+    assert_eq!(duckdb(&job.metadata("updates"), counted), "200,200,0");
 }
 
 /// Clicks from two topics.

@@ -2,7 +2,6 @@
 //!
 //! Asserts on records and positions. What needs no broker is in src/kafka/tests.rs.
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use floodmark::config::model::{End, KafkaConfig, Start};
 use floodmark::kafka::KafkaLog;
@@ -14,30 +13,15 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
-use crate::harness::broker::broker;
+use crate::harness::broker::{LONG, broker, producer};
 
 /// Polls that may come back empty before a test gives up: each waits a millisecond.
 const PATIENCE: usize = 60_000;
-const LONG: Duration = Duration::from_secs(60);
 const FIRST: PartitionIndex = PartitionIndex(0);
 
 fn log(broker: &Broker, topic: &str) -> KafkaLog {
     let config = KafkaConfig { brokers: broker.address(), topics: vec![topic.into()], properties: BTreeMap::new() };
     KafkaLog::new("events", &format!("test-{topic}"), config, false).unwrap()
-}
-
-fn producer(broker: &Broker, transactional_id: Option<&str>) -> BaseProducer {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", broker.address()).set("linger.ms", "5");
-    config.set("queue.buffering.max.messages", "1000000");
-    if let Some(id) = transactional_id {
-        config.set("transactional.id", id);
-    }
-    let producer: BaseProducer = config.create().unwrap();
-    if transactional_id.is_some() {
-        producer.init_transactions(LONG).unwrap();
-    }
-    producer
 }
 
 /// Each value is also the record's timestamp.

@@ -293,11 +293,14 @@ struct Watched {
     /// Largest size of the newest checkpoint's state in each quarter of the records.
     state: BTreeMap<u64, u64>,
     most_disk: u64,
+    /// Of the whole process.
+    most_resident: u64,
 }
 
 fn watch(job: &Job, run: &mut Run, port: &Port) -> Watched {
     let mut watched = Watched::default();
     loop {
+        watched.most_resident = watched.most_resident.max(run.peak_memory_bytes());
         if let Some(code) = run.ended() {
             assert_eq!(code, Some(0), "{}", run.said());
             return watched;
@@ -322,7 +325,7 @@ fn a_job_with_four_times_its_memory_in_ids_gives_the_result_of_one_with_enough()
     let (port, tight_port) = (Port::reserve().unwrap(), Port::reserve().unwrap());
     let roomy = Job::new(&over_budget(MEMORY * 16, &port));
     long_log(&roomy.path("data/events/log.ndjson"));
-    roomy.finish();
+    let all = watch(&roomy, &mut roomy.start(), &port);
 
     let tight = Job::new(&over_budget(MEMORY, &tight_port));
     fs::create_dir_all(tight.path("data/events")).unwrap();
@@ -335,6 +338,7 @@ fn a_job_with_four_times_its_memory_in_ids_gives_the_result_of_one_with_enough()
     // Their states at the end may differ: what has expired by then depends on where the cut before the last one fell.
 
     assert!(watched.most_ids * ID_BYTES >= 4 * MEMORY, "{} ids at most", watched.most_ids);
+    assert!(watched.most_resident < all.most_resident, "{} and {}", watched.most_resident, all.most_resident);
     assert!(watched.most_memory > MEMORY / 2, "it was used: {}", watched.most_memory);
     let (half, end) = (watched.state[&2], watched.state[&3]);
     assert!(end <= half * 5 / 4, "state grew from {half} to {end} bytes while as many ids expire as come");

@@ -12,6 +12,7 @@ mod check_and_explain;
 mod damage;
 mod day_two;
 mod demo;
+mod drill;
 mod edited_file;
 mod examples;
 mod kafka_exactly_once;

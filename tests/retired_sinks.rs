@@ -76,6 +76,30 @@ fn rows_that_wait_for_a_sink_that_left_the_file_are_committed_once() {
     assert_eq!(job.digests(), whole.digests());
 }
 
+/// One that left and one that began, over one table: what waited for the old one and what the new one gets are all rows, each once.
+#[test]
+fn a_sink_under_a_new_name_over_its_table_leaves_no_gap() {
+    let log = log();
+    let whole = Job::new(&dials().clicks());
+    log.give(&whole);
+    whole.finish();
+    let job = Job::new(&endless().clicks());
+    log.grow(&job, 0, 500);
+    let mut run = job.start();
+    job.wait_while(&mut run, |job| newest_manifest(job).is_some_and(|m| retired(&m).base.is_some()));
+    log.grow(&job, 500, 700);
+    job.wait_for_checkpoints(&mut run, 4);
+    run.kill();
+    log.grow(&job, 700, 1000);
+    job.edit(&dials().clicks().replace(&format!("[sink.{RETIRED}]"), "[sink.copies_table]"));
+    let said = job.ends_with(0, &[]);
+    assert!(said.contains("committed what waited for a sink that has left the pipeline file"), "{said}");
+    assert!(said.contains("copies_table is new: it gets "), "{said}");
+    assert_eq!(job.digest("duplicates"), whole.digest("duplicates"));
+    job.finish();
+    assert_eq!(job.digest("duplicates"), whole.digest("duplicates"));
+}
+
 #[test]
 fn rows_of_a_sink_that_left_the_file_are_given_up_only_if_asked() {
     let log = log();

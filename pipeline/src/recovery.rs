@@ -8,8 +8,8 @@ use std::fmt;
 use crate::ids::{CheckpointId, Epoch, PartitionName};
 use crate::mark::Mark;
 
-/// Files of one state that are named; what is behind them is counted.
-const STATE_PROBLEMS_TOLD: usize = 3;
+/// Files of one state, or of one sink's rows, that are named; what is behind them is counted.
+const FILES_TOLD: usize = 3;
 
 /// What a start has found. The caller has read it all.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +50,8 @@ pub struct SinkState {
     pub recorded: Option<Recorded>,
     /// It stands in the pipeline file.
     pub in_file: bool,
+    /// Epochs that it doesn't hold, and whose rows can't be read any more: which, and what is wrong.
+    pub lost: Vec<(Epoch, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +118,25 @@ pub struct SinkPlan {
     /// The epoch that the next commit follows: the one its mark names.
     pub base: Option<Epoch>,
     pub holds: usize,
+    /// Those of the list whose rows are given up.
+    pub without: Vec<Epoch>,
+}
+
+impl SinkPlan {
+    fn new(name: String, base: Option<Epoch>, holds: usize) -> Self {
+        Self { name, base, holds, without: vec![] }
+    }
+}
+
+impl Recorded {
+    /// How many epochs of the list a sink with this mark holds; `None` where the mark isn't of this list.
+    pub fn held(&self, found: &FoundMark) -> Option<usize> {
+        let marked = epoch_of(found);
+        if marked == self.base {
+            return Some(0);
+        }
+        self.epochs.iter().position(|e| Some(*e) == marked).map(|place| place + 1)
+    }
 }
 
 /// Why a start is refused, in the words of the user, with the choices of this version.
@@ -173,6 +194,12 @@ pub enum Refusal {
     },
     Log(String),
     State(String),
+    /// Rows that wait for the sink can't be read any more.
+    RowsLost {
+        sink: String,
+        what: String,
+        in_file: bool,
+    },
 }
 
 /// Decides. Nothing is touched before this says what to do.
@@ -184,7 +211,7 @@ pub fn plan(observed: &Observed) -> Plan {
         if !refusals.is_empty() {
             return Plan::Refuse(refusals);
         }
-        let fresh = |s: &SinkState| SinkPlan { name: s.name.clone(), base: epoch_of(&s.found), holds: 0 };
+        let fresh = |s: &SinkState| SinkPlan::new(s.name.clone(), epoch_of(&s.found), 0);
         return Plan::StartFresh { sinks: observed.sinks.iter().map(fresh).collect() };
     };
     if manifest.pipeline != observed.pipeline {
@@ -219,10 +246,13 @@ pub fn plan(observed: &Observed) -> Plan {
 
 /// All that is wrong with the state in one: the choices are the same, and where one file is missing many often are.
 fn state_refusal(problems: &[String]) -> Option<Refusal> {
-    let told = problems.get(..STATE_PROBLEMS_TOLD).unwrap_or(problems).join("\n  ");
-    let rest = problems.len().saturating_sub(STATE_PROBLEMS_TOLD);
-    let rest = if rest > 0 { format!("\n  and {rest} files more") } else { String::new() };
-    (!problems.is_empty()).then(|| Refusal::State(told + &rest))
+    (!problems.is_empty()).then(|| Refusal::State(told(problems)))
+}
+
+fn told(problems: &[String]) -> String {
+    let told = problems.get(..FILES_TOLD).unwrap_or(problems).join("\n  ");
+    let rest = problems.len().saturating_sub(FILES_TOLD);
+    if rest > 0 { format!("{told}\n  and {rest} files more") } else { told }
 }
 
 fn lost_state(sink: &SinkState, observed: &Observed) -> Option<Refusal> {
@@ -248,27 +278,24 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
     let none = Recorded::default();
     let recorded = sink.recorded.as_ref().unwrap_or(&none);
     match &sink.found {
-        FoundMark::NoMark => return Ok(SinkPlan { name, base: recorded.base, holds: 0 }),
+        FoundMark::NoMark => return unless_lost(sink, SinkPlan::new(name, recorded.base, 0), observed),
         FoundMark::RolledBack(what) => return Err(Box::new(Refusal::RolledBack { sink: name, what: what.clone() })),
         FoundMark::Differs(what) => return Err(Box::new(Refusal::Table { sink: name, difference: what.clone() })),
         FoundMark::Unreachable(why) => {
             let pending = recorded.epochs.len();
             if pending == 0 || observed.forget.contains(&name) {
-                return Ok(SinkPlan { name, base: recorded.base, holds: pending });
+                return Ok(SinkPlan::new(name, recorded.base, pending));
             }
             return Err(Box::new(Refusal::RetiredUnreachable { sink: name, why: why.clone(), pending }));
         }
         FoundMark::Absent | FoundMark::Here(_) => {}
     }
     let base = epoch_of(&sink.found);
-    if base == recorded.base {
-        return Ok(SinkPlan { name, base, holds: 0 });
-    }
-    if let Some(place) = recorded.epochs.iter().position(|e| Some(*e) == base) {
-        return Ok(SinkPlan { name, base, holds: place + 1 });
+    if let Some(holds) = recorded.held(&sink.found) {
+        return unless_lost(sink, SinkPlan::new(name, base, holds), observed);
     }
     if observed.accept_gap.contains(&name) {
-        return Ok(SinkPlan { name, base, holds: 0 });
+        return unless_lost(sink, SinkPlan::new(name, base, 0), observed);
     }
     let newest_known = recorded.epochs.last().copied().or(recorded.base);
     match (base, newest_known) {
@@ -285,6 +312,15 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
             Err(Box::new(Refusal::SinkBehind { sink: name, expected, found, offsets }))
         }
     }
+}
+
+/// Rows that can't be read any more are given up for a sink that the user names, and for no other.
+fn unless_lost(sink: &SinkState, plan: SinkPlan, observed: &Observed) -> Result<SinkPlan, Box<Refusal>> {
+    let (without, problems): (Vec<_>, Vec<_>) = sink.lost.iter().cloned().unzip();
+    if problems.is_empty() || observed.accept_gap.contains(&sink.name) {
+        return Ok(SinkPlan { without, ..plan });
+    }
+    Err(Box::new(Refusal::RowsLost { sink: sink.name.clone(), what: told(&problems), in_file: sink.in_file }))
 }
 
 impl fmt::Display for Refusal {
@@ -337,6 +373,13 @@ impl fmt::Display for Refusal {
                 f,
                 "the table is not what the pipeline file says\n  sink {sink}: {difference}\n  choose: change the table or the pipeline file\n          another table"
             ),
+            Self::RowsLost { sink, what, in_file } => {
+                let option = if *in_file { "--accept-gap" } else { "--forget" };
+                write!(
+                    f,
+                    "rows that wait for a sink can't be read\n  sink {sink}: {what}\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run {option} {sink}   go on, and leave these rows out for ever"
+                )
+            }
             Self::Log(what) => write!(
                 f,
                 "the log is not the one that was read\n  {what}\n  choose: bring the log back\n          a new pipeline id   start over"

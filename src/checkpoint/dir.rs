@@ -238,16 +238,7 @@ impl Segments for CheckpointDir {
         let damaged = |why: &dyn fmt::Display| SinkError::Segment(format!("{}/{}: {why}", self.location, segment.path));
         let stream = match self.recent.take(&segment.path, segment.offset, segment.length) {
             Some(chunks) => chunks,
-            None => {
-                let bytes = self.range(segment).await?;
-                // What decodes batches takes it for granted that nobody has changed them.
-                if segment.digest.is_some_and(|digest| digest != xxh3_128(&bytes)) {
-                    return Err(damaged(
-                        &"the rows that wait there for a sink were changed: bring it back from a copy",
-                    ));
-                }
-                vec![bytes]
-            }
+            None => vec![self.verified(segment).await?],
         };
         let batches = decoded(stream).map_err(|e| damaged(&e))?;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -259,6 +250,25 @@ impl Segments for CheckpointDir {
 }
 
 impl CheckpointDir {
+    /// What keeps the rows of a segment from being read; asks for them.
+    pub async fn segment_problem(&self, segment: &SegmentRef) -> Result<Option<String>, SinkError> {
+        match self.verified(segment).await {
+            Ok(_) => Ok(None),
+            Err(SinkError::Segment(why)) => Ok(Some(why)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its bytes. What decodes batches takes it for granted that nobody has changed them.
+    async fn verified(&self, segment: &SegmentRef) -> Result<Bytes, SinkError> {
+        let bytes = self.range(segment).await?;
+        if segment.digest.is_some_and(|digest| digest != xxh3_128(&bytes)) {
+            let place = format!("{}/{}", self.location, segment.path);
+            return Err(SinkError::Segment(format!("{place}: the rows that wait there for a sink were changed")));
+        }
+        Ok(bytes)
+    }
+
     async fn range(&self, segment: &SegmentRef) -> Result<Bytes, SinkError> {
         let range = segment.offset..segment.offset + segment.length;
         let bytes = self.store.get_range(&Path::from(segment.path.as_str()), range).await;

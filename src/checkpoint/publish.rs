@@ -115,7 +115,9 @@ impl Publisher {
             manifest.state = workers;
         }
         steps::pass(Point::ManifestDue)?;
-        Ok(self.dir.publish(manifest).await?)
+        let name = self.dir.publish(manifest).await?;
+        steps::pass(Point::Manifest)?;
+        Ok(name)
     }
 
     async fn take_over(

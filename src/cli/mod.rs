@@ -10,6 +10,7 @@ pub mod checkpoints;
 pub mod demo;
 pub mod diff;
 pub mod digest;
+pub mod drill;
 pub mod explain;
 pub mod generate;
 pub mod oracle;

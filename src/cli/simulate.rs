@@ -16,28 +16,31 @@ pub struct SimulateArgs {
     /// How many seeds, this one and those after it; the trace is printed of one alone
     #[arg(long, default_value_t = 1)]
     runs: u64,
+    /// Over the real Iceberg sink and its encoder, on a store in memory
+    #[arg(long)]
+    encoded: bool,
 }
 
 pub fn run(args: &SimulateArgs) -> ExitCode {
+    let scenario = if args.encoded { Scenario::encoded } else { Scenario::of };
     if args.runs == 1 {
-        return one(args.seed);
+        return one(&scenario(args.seed));
     }
     let mut sums = Sums::default();
     for seed in args.seed..args.seed.saturating_add(args.runs) {
-        let report = play(&Scenario::of(seed));
+        let report = play(&scenario(seed));
         if !report.is_right() {
-            return failed(&Scenario::of(seed));
+            return failed(&scenario(seed));
         }
         sums.add(&report);
     }
     super::print(&format!("{}\n", sums.text()))
 }
 
-fn one(seed: u64) -> ExitCode {
-    let scenario = Scenario::of(seed);
-    let report = play(&scenario);
+fn one(scenario: &Scenario) -> ExitCode {
+    let report = play(scenario);
     if !report.is_right() {
-        return failed(&scenario);
+        return failed(scenario);
     }
     let mut sums = Sums::default();
     sums.add(&report);

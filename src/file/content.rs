@@ -50,18 +50,23 @@ impl Content {
         })
     }
 
-    /// Goes on behind a prefix of which this process has read every byte before.
-    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
+    /// Goes on behind a prefix of which this process has read every byte before; false where what it read last doesn't stand there any more.
+    pub fn skip(&mut self, prefix: &Prefix) -> io::Result<bool> {
+        let (begin, tail) = prefix.tail();
         match self {
             Self::Plain(file) => {
-                file.set_limit(file.limit().saturating_sub(bytes));
-                file.get_mut().seek(SeekFrom::Start(bytes)).map(drop)
+                file.set_limit(file.limit().saturating_sub(begin));
+                file.get_mut().seek(SeekFrom::Start(begin))?;
             }
             _ => {
-                let skipped = io::copy(&mut self.by_ref().take(bytes), &mut io::sink())?;
-                if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+                if io::copy(&mut self.by_ref().take(begin), &mut io::sink())? != begin {
+                    return Ok(false);
+                }
             }
         }
+        let mut found = Vec::with_capacity(tail.len());
+        self.by_ref().take(tail.len() as u64).read_to_end(&mut found)?;
+        Ok(found == tail)
     }
 
     /// Reads the prefix again and compares; `None` where the file no longer begins with it.
@@ -75,7 +80,7 @@ impl Content {
                 read => prefix.extend(&buffer[..read]),
             }
         }
-        Ok((prefix.stored() == stored).then_some(prefix))
+        Ok(stored.is_of(&prefix).then_some(prefix))
     }
 }
 

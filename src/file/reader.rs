@@ -36,6 +36,10 @@ struct AssignedFile {
     opened_size: u64,
     /// Size of the file of which all has been read.
     drained_at: Option<u64>,
+    /// Behind the last newline stands a line that waits for its end.
+    has_rest: bool,
+    /// Where it was read to by an earlier start, if it was gone at this one.
+    gone_at: Option<Position>,
     /// Next line to hand out, and what stands before it.
     offset: i64,
     prefix: Prefix,
@@ -72,11 +76,10 @@ impl Reader for FileReader {
         let end = end.map(|end| end.max(0) as u64);
         let mut file = AssignedFile::new(partition, self.listing.path_of(&name.topic), end);
         match file.go_on_from(name, from) {
-            // It went before anything of it was read: it has nothing, and is over. Should it come back, it is read.
-            Err(SourceError::File { error, .. })
-                if error.kind() == ErrorKind::NotFound && *from == Position::default() =>
-            {
-                file.ended = true;
+            // Nothing of it is left to read, and it is over. Should it come back, it is read on.
+            Err(ref error) if is_gone(error) && (*from == Position::default() || is_all_read(from)) => {
+                file.end_gone();
+                file.gone_at = Some(from.clone());
             }
             opened => opened?,
         }
@@ -119,7 +122,11 @@ impl Reader for FileReader {
 
     fn progress(&self, partition: PartitionIndex) -> Option<Progress> {
         let file = self.files.iter().find(|file| file.partition == partition)?;
-        let position = Position { offset: file.offset, resume: file.prefix.stored().encode() };
+        if let Some(position) = &file.gone_at {
+            return Some(Progress { position: position.clone(), ended: true });
+        }
+        let is_all = file.ended || file.drained_at.is_some() && !file.has_rest;
+        let position = Position { offset: file.offset, resume: file.prefix.stored(is_all).encode() };
         Some(Progress { position, ended: file.ended })
     }
 
@@ -139,6 +146,8 @@ impl AssignedFile {
             ended: false,
             opened_size: 0,
             drained_at: None,
+            has_rest: false,
+            gone_at: None,
             offset: 0,
             prefix: Prefix::default(),
             lines: None,
@@ -163,22 +172,37 @@ impl AssignedFile {
     }
 
     /// Whether a read may give something.
-    fn has_more(&self) -> Result<bool, SourceError> {
+    fn has_more(&mut self) -> Result<bool, SourceError> {
         if self.ended || self.paused {
             return Ok(false);
         }
         let Some(drained_at) = self.drained_at else { return Ok(true) };
-        let size = self.size()?;
-        if size < drained_at { Err(self.changed()) } else { Ok(size > drained_at) }
+        match self.size() {
+            Ok(size) if size < drained_at => Err(self.changed()),
+            Ok(size) => Ok(size > drained_at),
+            Err(error) if is_gone(&error) && !self.has_rest => {
+                self.end_gone();
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// It was removed, or has another name by now. Somebody tidies up: no harm, since all that it had was read.
+    fn end_gone(&mut self) {
+        tracing::warn!("{}: the file is gone; all that it had was read", self.path.display());
+        self.ended = true;
+        self.lines = None;
     }
 
     fn open(&mut self) -> Result<(), SourceError> {
         self.opened_size = self.size()?;
-        let content = Content::open(&self.path, self.end).and_then(|mut content| {
-            content.skip(self.prefix.bytes())?;
-            Ok(content)
-        });
-        self.lines = Some(Lines::new(content.map_err(|e| file_error(&self.path, e))?));
+        let failed = |e| file_error(&self.path, e);
+        let mut content = Content::open(&self.path, self.end).map_err(failed)?;
+        if !content.skip(&self.prefix).map_err(failed)? {
+            return Err(self.changed());
+        }
+        self.lines = Some(Lines::new(content));
         self.drained_at = None;
         Ok(())
     }
@@ -220,6 +244,7 @@ impl AssignedFile {
         let Some(lines) = self.lines.take() else { return Ok(0) };
         let rest = lines.rest();
         let read = self.prefix.bytes() + rest.len() as u64;
+        self.has_rest = !rest.is_empty();
         let Some(end) = self.end else {
             self.drained_at = Some(if self.is_plain() { read } else { self.opened_size });
             return Ok(0);
@@ -256,4 +281,12 @@ impl AssignedFile {
     fn changed(&self) -> SourceError {
         SourceError::FileChanged { path: self.path.display().to_string() }
     }
+}
+
+fn is_gone(error: &SourceError) -> bool {
+    matches!(error, SourceError::File { error, .. } if error.kind() == ErrorKind::NotFound)
+}
+
+fn is_all_read(from: &Position) -> bool {
+    StoredPrefix::decode(&from.resume).is_some_and(|stored| stored.is_all)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use floodmark_pipeline::ids::PartitionIndex;
 
 use super::FileLog;
+use super::prefix::StoredPrefix;
 use crate::config::model::{End, FileConfig, Start};
 use crate::source::{Log, Position, Reader, SourceError};
 
@@ -171,7 +172,9 @@ async fn reading_goes_on_where_it_stopped_also_in_a_file_that_grew() {
         assert_eq!(texts(&read), numbered(40..120).lines().collect::<Vec<_>>(), "{name}");
         assert_eq!(read[0].1, 40);
         let third = folder.reader(&[position(&*second, 0)], End::Latest).await.unwrap();
-        assert_eq!(position(&*third, 0), position(&*second, 0));
+        let prefix = |reader: &dyn Reader| StoredPrefix::decode(&position(reader, 0).resume).unwrap();
+        assert_eq!(position(&*third, 0).offset, position(&*second, 0).offset);
+        assert_eq!((prefix(&*third).bytes, prefix(&*third).digest), (prefix(&*second).bytes, prefix(&*second).digest));
     }
 }
 
@@ -222,6 +225,50 @@ async fn without_an_end_a_line_waits_for_its_newline() {
     folder.append("a", "o\nthree\n");
     assert_eq!(texts(&drain(&mut *reader, 10)), ["two", "three"]);
     assert!(!ended(&*reader, 0));
+}
+
+#[tokio::test]
+async fn a_file_that_grew_and_is_another_below_is_refused() {
+    for name in ["a", "a.gz", "a.zst"] {
+        let folder = Folder::with(&[(name, "one\ntwo\n")]);
+        let mut reader = folder.reader(&[], End::Never).await.unwrap();
+        assert_eq!(drain(&mut *reader, 10).len(), 2);
+        fs::remove_file(folder.path(name)).unwrap();
+        folder.append(name, "one\nTWO\nthree\nfour\nfive\nsix\nseven\n");
+        let refused = poll(&mut *reader, 10).err();
+        assert!(matches!(refused, Some(SourceError::FileChanged { .. })), "{name}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_which_all_was_read_may_go() {
+    for name in ["a", "a.gz"] {
+        let folder = Folder::with(&[(name, "one\ntwo\n")]);
+        let mut reader = folder.reader(&[], End::Never).await.unwrap();
+        drain(&mut *reader, 10);
+        let info = folder.log.partitions().await.unwrap().remove(0);
+        let all = position(&*reader, 0);
+        fs::remove_file(folder.path(name)).unwrap();
+        assert_eq!(drain(&mut *reader, 10), []);
+        assert!(ended(&*reader, 0), "{name}");
+        let mut next = folder.log.reader().unwrap();
+        next.assign(PartitionIndex(0), &info.name, &all, None).unwrap();
+        assert!(ended(&*next, 0), "{name}: at the next start");
+        assert_eq!(position(&*next, 0), all);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_goes_with_half_a_line_or_unread_ones_is_an_error() {
+    let folder = Folder::with(&[("a", "one\ntw")]);
+    let mut reader = folder.reader(&[], End::Never).await.unwrap();
+    drain(&mut *reader, 10);
+    let info = folder.log.partitions().await.unwrap().remove(0);
+    let half = position(&*reader, 0);
+    fs::remove_file(folder.path("a")).unwrap();
+    assert!(matches!(poll(&mut *reader, 10), Err(SourceError::File { .. })));
+    let mut next = folder.log.reader().unwrap();
+    assert!(matches!(next.assign(PartitionIndex(0), &info.name, &half, None), Err(SourceError::File { .. })));
 }
 
 #[tokio::test]

@@ -182,7 +182,6 @@ impl Publishing {
         };
         let report = match publisher.publish(publication, &mut complain).await {
             Ok((manifest, name)) => {
-                steps::reached(Point::Manifest);
                 collector.add(Retained { name: name.clone(), manifest });
                 FromPublisher::Published { id, name }
             }

@@ -10,7 +10,7 @@ use super::found::{edits, recorded, summary};
 use super::retired::{self, Retired};
 use super::start::StartError;
 use crate::checkpoint::dir::{CheckpointDir, DirError};
-use crate::checkpoint::manifest::{Manifest, PartitionRecord, StateFileRecord, Status};
+use crate::checkpoint::manifest::{Manifest, PartitionRecord, SinkRecord, StateFileRecord, Status};
 use crate::checkpoint::savepoint;
 use crate::config::model::{Pipeline, SinkConnector, SourceConnector};
 use crate::file::content::Compression;
@@ -99,15 +99,13 @@ pub async fn observe(
             SinkConnector::Stdout => FoundMark::NoMark,
             _ => look(sink.as_mut()).await?,
         };
-        let in_manifest = manifest.and_then(|m| Some((m, m.manifest.sinks.iter().find(|s| s.name == name)?)));
-        let recorded = in_manifest.map(|(m, record)| recorded(record, &m.manifest));
-        states.push(SinkState { name, found, recorded, in_file: true });
+        let record = manifest.and_then(|m| m.manifest.sinks.iter().find(|s| s.name == name));
+        states.push(state(dir, manifest, name, found, record, true).await?);
     }
     if let Some(named) = manifest {
         for record in retired::records(&pipeline.plan, &named.manifest) {
             let found = retired::look_at(record, retired, options.wait).await?;
-            let recorded = Some(recorded(record, &named.manifest));
-            states.push(SinkState { name: record.name.clone(), found, recorded, in_file: false });
+            states.push(state(dir, manifest, record.name.clone(), found, Some(record), false).await?);
         }
     }
     Ok(Observed {
@@ -124,6 +122,31 @@ pub async fn observe(
         accept_gap: options.accept_gap.clone(),
         forget: options.forget.clone(),
     })
+}
+
+/// One sink, and whether what waits for it can be read.
+async fn state(
+    dir: &CheckpointDir,
+    manifest: Option<&Named>,
+    name: String,
+    found: FoundMark,
+    record: Option<&SinkRecord>,
+    in_file: bool,
+) -> Result<SinkState, SinkError> {
+    let (Some(named), Some(record)) = (manifest, record) else {
+        return Ok(SinkState { name, found, recorded: None, in_file, lost: vec![] });
+    };
+    let recorded = recorded(record, &named.manifest);
+    let is_given_up = matches!(found, FoundMark::Unreachable(_));
+    let held = if is_given_up { record.epochs.len() } else { recorded.held(&found).unwrap_or(0) };
+    let mut lost = vec![];
+    for pending in record.epochs.iter().skip(held) {
+        for segment in &pending.segments {
+            let problem = dir.segment_problem(segment).await?;
+            lost.extend(problem.map(|problem| (pending.epoch, problem)));
+        }
+    }
+    Ok(SinkState { name, found, recorded: Some(recorded), in_file, lost })
 }
 
 pub async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
@@ -163,13 +186,14 @@ fn topic_problem(record: &PartitionRecord, found: Option<&PartitionInfo>) -> Opt
 
 /// What a look at sizes can tell. That a file begins with what was read of it is checked when it is opened to go on.
 fn file_problem(record: &PartitionRecord, found: Option<&PartitionInfo>) -> Option<String> {
-    let read = StoredPrefix::decode(&record.position.resume).map_or(0, |prefix| prefix.bytes);
+    let stored = StoredPrefix::decode(&record.position.resume).unwrap_or_default();
+    let read = stored.bytes;
     match found {
         // Of a compressed file more was read than it has.
         Some(info) if is_plain(&record.name) && (info.end.max(0) as u64) < read => {
             Some(format!("{}: {} bytes of the file were read, and it has {}", record.name, read, info.end))
         }
-        None if record.status != Status::Ended && read > 0 => {
+        None if record.status != Status::Ended && read > 0 && !stored.is_all => {
             Some(format!("{}: the file is gone, of which {read} bytes were read and not all", record.name))
         }
         _ => None,

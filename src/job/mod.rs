@@ -5,6 +5,7 @@
 //! Doesn't know: the command line. Keeps: a refused start has changed nothing outside; nothing is read before our first manifest is durable.
 pub mod audit;
 mod board;
+mod claim;
 mod control;
 mod effects;
 mod found;
@@ -117,7 +118,8 @@ pub async fn run_in(
         started = start::start(world()?, pipeline, options) => started?,
         stopped = stopped_early(&mut requests) => return stopped,
     };
-    control::run(pipeline, options, started, requests, status).await
+    let (dir, ours) = (started.dir.clone(), started.incarnation);
+    claim::unless_fenced(&dir, ours, control::run(pipeline, options, started, requests, status).await).await
 }
 
 /// A start may be left at any point, as a crash may leave it.

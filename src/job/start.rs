@@ -9,6 +9,7 @@ use floodmark_pipeline::plan::NodeKind;
 use floodmark_pipeline::recovery::{Observed, Plan, Refusal, SinkPlan, plan};
 use floodmark_state::{StateDigest, StateError};
 
+use super::claim::{claim_and_fence, unless_fenced};
 use super::found::{Refused, is_keyed};
 use super::look::{Manifests, Named, SourceLog, manifests, observe};
 use super::patience::Patience;
@@ -26,7 +27,7 @@ use crate::config::model::{End, Pipeline, SourceConnector};
 use crate::host::{Computer, Host};
 use crate::runtime::counters::NodeCounters;
 use crate::runtime::crank;
-use crate::sink::{Opened, PendingEpoch, SinkError};
+use crate::sink::{PendingEpoch, SinkError};
 use crate::source::connect::log_for;
 use crate::source::{Log, PartitionInfo, Position, SourceError};
 use crate::steps::{self, Point};
@@ -140,22 +141,34 @@ pub async fn start(world: World, pipeline: &Pipeline, options: &Options) -> Resu
     dir.probe(host.token()).await.map_err(StartError::Dir)?;
     let incarnation = claim_and_fence(&patience, &dir, &found, &observed, &mut sinks, &mut retired).await?;
 
-    // Second look, under the fence: what an older process did in between is in here, and it can do no more.
-    let seen = ground.look(&mut sinks, &mut retired, Some(incarnation)).await?;
-    let Seen { found, observed, logs, decided } = seen;
+    let planned = under_the_fence(&ground, incarnation, &mut sinks, &mut retired).await;
+    let (seen, beginning) = unless_fenced(&dir, incarnation, planned).await?;
+    let reset = reset(pipeline, &seen.decided);
+    let Seen { found: Manifests { chosen, older, .. }, logs, .. } = seen;
+    let known = chosen.iter().cloned().chain(older).collect();
+    Ok(Started { dir, host, turn, incarnation, sinks, logs, beginning, reset, restored: chosen, known })
+}
+
+/// Second look, under the fence: what an older process did in between is in here, and it can do no more.
+async fn under_the_fence(
+    ground: &Ground<'_>,
+    incarnation: Incarnation,
+    sinks: &mut [OpenSink],
+    retired: &mut Vec<Retired>,
+) -> Result<(Seen, Beginning), Failure> {
+    let Ground { pipeline, dir, patience, .. } = ground;
+    let seen = ground.look(sinks, retired, Some(incarnation)).await?;
+    let Seen { found, observed, logs, decided } = &seen;
     steps::reached(Point::Planned);
-    say(&decided, &found);
-    say_new(pipeline, &decided, &found);
+    say(decided, found);
+    say_new(pipeline, decided, found);
     for (name, why) in &found.unreadable {
         let aside = dir.put_aside(name).await.map_err(StartError::Dir)?;
         tracing::warn!(manifest = name, "unreadable ({why}): put aside as {aside}");
     }
-    retired::commit(&mut retired, &patience, &decided, &found).await?;
-    let beginning = begin(pipeline, &decided, &found, &observed, &logs).await?;
-    let reset = reset(pipeline, &decided);
-    let Manifests { chosen, older, .. } = found;
-    let known = chosen.iter().cloned().chain(older).collect();
-    Ok(Started { dir, host, turn, incarnation, sinks, logs, beginning, reset, restored: chosen, known })
+    retired::commit(retired, patience, decided, found).await?;
+    let beginning = begin(pipeline, decided, found, observed, logs).await?;
+    Ok((seen, beginning))
 }
 
 /// What a start looks at.
@@ -195,11 +208,6 @@ impl Ground<'_> {
             let observed = patience.with(look).await?;
             let decided = plan(&observed);
             let Plan::Refuse(refusals) = decided else { return Ok(Seen { found, observed, logs, decided }) };
-            if let Some(ours) = claimed
-                && let Some(by) = dir.newer_start(ours).await.map_err(StartError::Dir)?
-            {
-                return Err(Failure::Fenced(super::fenced(by)));
-            }
             if !is_outdated(dir, options, &found).await? {
                 return Err(Failure::Refused(Refused(refusals)));
             }
@@ -307,48 +315,7 @@ fn say_empty(pipeline: &Pipeline, logs: &[SourceLog]) {
     }
 }
 
-/// Claims a number above every one in the directory and in the marks, and puts the fence into every sink.
-async fn claim_and_fence(
-    patience: &Patience,
-    dir: &CheckpointDir,
-    found: &Manifests,
-    observed: &Observed,
-    sinks: &mut [OpenSink],
-    retired: &mut [Retired],
-) -> Result<Incarnation, Failure> {
-    let mut above = newest_number(found, observed);
-    'claim: loop {
-        above = above.max(dir.newest_claim().await.map_err(StartError::Dir)?);
-        let ours = Incarnation { number: above + 1, token: patience.host.token() };
-        if !dir.claim(ours).await.map_err(StartError::Dir)? {
-            continue;
-        }
-        steps::reached(Point::Claimed);
-        let in_file = sinks.iter_mut().map(|(_, sink)| sink);
-        for sink in in_file.chain(retired.iter_mut().filter_map(Retired::sink)) {
-            let opened = patience.with(async || Ok(sink.open(ours).await?)).await?;
-            match opened {
-                Opened::Here(_) => {}
-                Opened::ClaimAgain => {
-                    above = ours.number;
-                    continue 'claim;
-                }
-                Opened::Fenced { by } => {
-                    return Err(Failure::Fenced(super::fenced(by.number)));
-                }
-            }
-        }
-        return Ok(ours);
-    }
-}
-
-fn newest_number(found: &Manifests, observed: &Observed) -> u64 {
-    let manifests = found.chosen.iter().chain(&found.older).map(|m| m.manifest.incarnation.number);
-    let fences = marks(observed).filter_map(|m| m.fence).map(|f| f.number);
-    manifests.chain(fences).max().unwrap_or(0)
-}
-
-fn marks(observed: &Observed) -> impl Iterator<Item = &Mark> {
+pub fn marks(observed: &Observed) -> impl Iterator<Item = &Mark> {
     observed.sinks.iter().filter_map(|s| match &s.found {
         floodmark_pipeline::recovery::FoundMark::Here(mark) => Some(mark.as_ref()),
         _ => None,
@@ -453,6 +420,8 @@ fn book(pipeline: &Pipeline, id: NodeId, planned: &[SinkPlan], manifest: Option<
     let record = manifest.and_then(|m| m.sinks.iter().find(|s| s.name == *name));
     let holds = plan.map_or(0, |p| p.holds);
     let waiting = record.into_iter().flat_map(|r| r.epochs.iter().skip(holds).cloned());
+    let given_up = |epoch| plan.is_some_and(|p| p.without.contains(&epoch));
+    let waiting = waiting.map(|e| if given_up(e.epoch) { PendingEpoch { segments: vec![], ..e } } else { e });
     let epochs: VecDeque<_> = waiting.filter(|_| guard::holds(Guard::OutboxRestore)).collect();
     let definition = pipeline.definitions.get(&id).cloned().unwrap_or_default();
     SinkBook { base: plan.and_then(|p| p.base), epochs, definition }

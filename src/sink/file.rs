@@ -89,10 +89,16 @@ impl FileSink {
         self.folder().join("rows").join(file)
     }
 
-    /// The mark in force, looked for from the last one known on.
+    /// The mark in force, looked for from the last one known on. That one must still be there: a folder made anew would take rows that follow nothing.
     async fn newest(&mut self) -> Result<Option<Numbered>, SinkError> {
         let known = self.last.as_ref().map(|last| last.number);
         let from = self.mark_path(known.unwrap_or(0));
+        if known.is_some() {
+            match self.store.head(&from).await {
+                Err(StoreError::NotFound { .. }) => return Err(SinkError::Dropped { table: self.dir.clone() }),
+                other => other.map_err(|e| self.away(e))?,
+            };
+        }
         let listed = self.store.list_with_offset(Some(&self.folder()), &from);
         let found: Vec<_> = listed.try_collect().await.map_err(|e| self.away(e))?;
         let numbers = found.iter().filter_map(|object| self.number_of(&object.location));
@@ -112,7 +118,14 @@ impl FileSink {
         let found = self.store.get(&path).await.map_err(|e| self.away(e))?;
         let bytes = found.bytes().await.map_err(|e| self.away(e))?;
         let file: MarkFile = serde_json::from_slice(&bytes).map_err(|e| self.unreadable(&path, e))?;
-        let mark = file.mark.try_into().map_err(|e| self.unreadable(&path, e))?;
+        let mark: Mark = file.mark.try_into().map_err(|e| self.unreadable(&path, e))?;
+        if mark.pipeline != self.pipeline {
+            let Self { dir, sink, pipeline, .. } = self;
+            let theirs = &mark.pipeline;
+            return Err(SinkError::Setting(format!(
+                "{dir}: holds the files of sink {sink} of pipeline `{theirs}`, and this is `{pipeline}`: give this sink another folder or another name"
+            )));
+        }
         Ok(Numbered { number, mark, files: file.files })
     }
 
@@ -382,6 +395,33 @@ mod tests {
         folder.mark_without_links(&mut sink, &first).await;
         applied(&mut sink, None, &[first, second]).await;
         assert_eq!(folder.visible().await, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_was_removed_while_it_was_written_to_takes_no_further_rows() {
+        let folder = folder();
+        let mut sink = folder.open();
+        opened(&mut sink, start(1)).await;
+        let first = folder.rows.epoch(epoch(start(1), 1), &["a"]);
+        applied(&mut sink, None, std::slice::from_ref(&first)).await;
+        for entry in std::fs::read_dir(folder.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { std::fs::remove_dir_all(path).unwrap() } else { std::fs::remove_file(path).unwrap() }
+        }
+        let second = folder.rows.epoch(epoch(start(1), 2), &["b"]);
+        let refused = sink.commit(Some(first.epoch), &[second], false).await.unwrap_err();
+        assert_eq!(refused.to_string(), "folder: dropped while running");
+        assert_eq!(folder.names(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_folder_of_another_pipelines_sink_of_the_same_name_is_refused() {
+        let folder = folder();
+        opened(&mut folder.open(), start(1)).await;
+        let mut other = FileSink { pipeline: "q".into(), ..folder.open() };
+        let expected = "folder: holds the files of sink out of pipeline `p`, and this is `q`: give this sink another folder or another name";
+        assert_eq!(other.look().await.unwrap_err().to_string(), expected);
+        assert_eq!(other.open(start(2)).await.unwrap_err().to_string(), expected);
     }
 
     #[tokio::test]

@@ -248,6 +248,14 @@ impl Run {
         self.process.kill().unwrap();
     }
 
+    /// The most memory that it has had, as the kernel counts it; 0 once it has ended.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    }
+
     /// Has it do something at the next visits of a step point.
     pub fn order(&mut self, order: Order) {
         order.put(&self.orders);

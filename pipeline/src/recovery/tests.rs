@@ -22,7 +22,7 @@ fn mark(epoch: Option<Epoch>) -> FoundMark {
 }
 
 fn sink(found: FoundMark, recorded: Option<Recorded>) -> SinkState {
-    SinkState { name: "lake".into(), found, recorded, in_file: true }
+    SinkState { name: "lake".into(), found, recorded, in_file: true, lost: vec![] }
 }
 
 fn recorded(base: Option<u64>, epochs: &[u64]) -> Option<Recorded> {
@@ -219,4 +219,22 @@ fn a_log_that_is_not_the_one_that_was_read_is_refused() {
     let mut observed = on_seven(mark(None), recorded(None, &[5]));
     observed.log_problems = vec!["events:t-0: offset 12 is no longer in the log, which begins at 40".into()];
     assert!(matches!(refused(&observed), Refusal::Log(_)));
+}
+
+#[test]
+fn rows_that_wait_and_can_not_be_read_are_given_up_only_if_asked() {
+    let mut observed = on_seven(mark(Some(epoch(5))), recorded(Some(4), &[5, 6, 7]));
+    observed.sinks[0].lost = vec![(epoch(6), "segments/6-0: missing".into())];
+    let refusal = refused(&observed).to_string();
+    assert_eq!(
+        refusal,
+        "rows that wait for a sink can't be read\n  sink lake: segments/6-0: missing\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run --accept-gap lake   go on, and leave these rows out for ever"
+    );
+    observed.accept_gap = vec!["lake".into()];
+    assert_eq!(holds(&observed), (Some(epoch(5)), 1));
+    let Plan::Resume { sinks, .. } = plan(&observed) else { panic!("accepted") };
+    assert_eq!(sinks[0].without, [epoch(6)], "and no other");
+    observed.accept_gap.clear();
+    observed.sinks[0].in_file = false;
+    assert!(refused(&observed).to_string().contains("floodmark run --forget lake "));
 }

@@ -346,8 +346,17 @@ fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// So many, unless more (or fewer) are asked for.
+fn cases(usual: u32) -> ProptestConfig {
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        ProptestConfig::default()
+    } else {
+        ProptestConfig::with_cases(usual)
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(cases(4_000))]
 
     #[test]
     fn any_bytes_are_a_row_or_an_error(payloads in prop::collection::vec(

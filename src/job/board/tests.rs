@@ -43,7 +43,7 @@ fn partition(topic: &str, read_bytes: u64, max_seen: i64, status: Standing) -> P
         name: PartitionName { source: "events".into(), topic: topic.into(), partition: 0 },
         identity: String::new(),
         begin: 0,
-        position: Position { offset: 7, resume: StoredPrefix { bytes: read_bytes, digest: 0 }.encode() },
+        position: Position { offset: 7, resume: StoredPrefix { bytes: read_bytes, ..Default::default() }.encode() },
         time: PartitionTime::new(watermark, BTreeMap::new()),
         status,
         end: Some(100),

@@ -21,7 +21,10 @@ fn record(topic: &str, offset: i64, status: Status) -> PartitionRecord {
         identity: "id".into(),
         begin: 0,
         // Of a file: ten bytes a line.
-        position: Position { offset, resume: StoredPrefix { bytes: offset as u64 * 10, digest: 0 }.encode() },
+        position: Position {
+            offset,
+            resume: StoredPrefix { bytes: offset as u64 * 10, ..Default::default() }.encode(),
+        },
         time: PartitionTime::new(PartitionWatermark::new(Span(0)), BTreeMap::new()),
         status,
         end: None,
