@@ -232,6 +232,8 @@ fn a_catalog_whose_file_is_replaced_gets_no_rows_until_a_start_has_judged_it() {
     let before = rows_committed(&listening);
     log.grow(&job, 300, 600);
     listening.wait_for(&job, &mut run, |_| rows_committed(&listening) > before);
+    // A manifest knows of that commit: before, its rows still wait, and nothing is lost.
+    job.wait_for_checkpoints(&mut run, 3);
     fs::rename(job.path("data/copy.db"), job.path("data/catalog.db")).unwrap();
     log.grow(&job, 600, 1000);
     run.wait_until(|run| run.has_said("the file was replaced while it was open: start the job again"));
