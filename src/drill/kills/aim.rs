@@ -8,7 +8,7 @@ use crate::steps::Point;
 /// Most blows of a round.
 const MOST: u64 = 6;
 /// Steps of a checkpoint come up often; a kill is aimed at one of the first so many.
-const MOST_VISITS: u64 = 30;
+const MOST_VISITS: u64 = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Blow {
