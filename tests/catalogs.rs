@@ -129,6 +129,21 @@ fn a_catalog_that_is_away_at_the_start_is_waited_for_if_asked() {
 }
 
 #[test]
+fn a_database_that_is_away_at_the_start_is_named_with_the_reason() {
+    let postgres = postgres();
+    let mut proxy = Proxy::start(postgres.address()).unwrap();
+    let job = in_postgres(&postgres, proxy.address());
+    log().grow(&job, 0, 100);
+    proxy.go_away();
+    let said = job.ends_with(FAILED, &[]);
+    let line = said.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains(&proxy.address().to_string()) && line.contains("not reachable: "), "{line}");
+    assert!(line.contains("Connection refused") && !line.contains("pool"), "{line}");
+    proxy.come_back().unwrap();
+    job.start_and_stop();
+}
+
+#[test]
 fn rows_wait_for_a_catalog_that_is_away_while_running() {
     let (rest, log, listening) = (rest(), log(), Listening::somewhere());
     let mut proxy = Proxy::start(rest.address()).unwrap();

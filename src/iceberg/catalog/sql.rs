@@ -16,12 +16,13 @@ use iceberg::spec::{TableMetadata, TableMetadataBuilder};
 use iceberg::{MetadataLocation, TableCreation, TableIdent, TableRequirement, TableUpdate};
 use sqlx::any::{AnyPoolOptions, AnyQueryResult};
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyPool, Connection, Row};
+use sqlx::{Any, AnyPool, ConnectOptions, Connection, Row};
 
 use super::{Answer, Catalog, Loaded};
 use crate::iceberg::storage::why;
 use crate::sink::SinkError;
 
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the answer to one statement. A later answer no longer counts; the table says what happened.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -93,7 +94,7 @@ impl SqlCatalog {
             }
             None => (uri.to_owned(), None, shown(uri)),
         };
-        let options = AnyPoolOptions::new().max_connections(2).acquire_timeout(Duration::from_secs(10));
+        let options = AnyPoolOptions::new().max_connections(2).acquire_timeout(CONNECTION_TIMEOUT);
         let pool = options.connect_lazy(&url).map_err(|e| SinkError::Setting(format!("{shown}: {e}")))?;
         Ok(Self { pool, shown, file, name: name.to_owned(), warehouse, io, told: OnceLock::new() })
     }
@@ -109,7 +110,19 @@ impl SqlCatalog {
 
     async fn connection(&self) -> Result<PoolConnection<Any>, SinkError> {
         self.is_there()?;
-        self.pool.acquire().await.map_err(|e| self.away(e))
+        match self.pool.acquire().await {
+            Err(sqlx::Error::PoolTimedOut) => Err(self.away(self.why_no_connection().await)),
+            acquired => acquired.map_err(|e| self.away(e)),
+        }
+    }
+
+    /// The pool tries again and again, and says only that its time was over; why, one more try says.
+    async fn why_no_connection(&self) -> String {
+        let options = self.pool.connect_options();
+        match tokio::time::timeout(ANSWER_TIMEOUT, options.connect()).await {
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(_)) | Err(_) => format!("no connection within {} s", CONNECTION_TIMEOUT.as_secs()),
+        }
     }
 
     /// Where the table's metadata lies, if there is such a table.
