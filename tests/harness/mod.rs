@@ -2,6 +2,7 @@
 //!
 //! Everything goes through the command line and the files that a user has too.
 //! Doesn't know: the engine. Keeps: no process outlives its test (`floodmark_stack::process`).
+pub mod audit;
 pub mod broker;
 pub mod dice;
 pub mod kills;
