@@ -20,6 +20,7 @@ mod keyed_state;
 mod keys;
 mod kills;
 mod lagging;
+mod modes;
 mod oracle;
 mod power_cut;
 mod readers;

@@ -10,6 +10,7 @@ pub mod log;
 pub mod pipelines;
 pub mod status;
 pub mod tables;
+pub mod trickle;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
