@@ -9,6 +9,7 @@ mod audit;
 mod bad_places;
 mod catalogs;
 mod check_and_explain;
+mod claims;
 mod damage;
 mod day_two;
 mod demo;
