@@ -1,8 +1,8 @@
 //! Hours in seconds: ids expire, sessions open and close, checkpoints, segments and manifests come and go, and nothing grows.
 //!
-//! Ten million records in two jobs, of twenty minutes of event time each, remembered for a minute. What the second half of a run takes at most in memory, on
-//! disk and in files is held against the first half; what lasts for a moment only, as a checkpoint in the making does, isn't counted. `GROWTH=8` goes on for
-//! eight hours.
+//! Two million records in two jobs, of twenty minutes of event time each, remembered for a minute. What the second half of a run takes at most in memory, on
+//! disk and in files is held against the first half; what lasts for a moment only, as a checkpoint in the making does, isn't counted. At a rate that a busy
+//! machine keeps up: otherwise what is in a checkpoint would rest on how fast it is. `GROWTH=8` goes on for eight hours.
 //!
 //! Left out: tables, whose metadata keeps every snapshot until somebody expires them (so rows go into files here); those files, which belong to who reads
 //! them, and are removed here as that one would; and the file sink's marks beside them, which are never removed (one a commit).
@@ -15,7 +15,7 @@ use crate::harness::status::{Listening, read};
 use crate::harness::{Job, Run};
 
 /// Where the default form ends, and when at the latest: a busy machine doesn't come that far.
-const RECORDS: u64 = 5_000_000;
+const RECORDS: u64 = 1_000_000;
 const AT_MOST: Duration = Duration::from_secs(25);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Looks that are taken together: their median counts.
@@ -25,6 +25,10 @@ const STRETCH: usize = 9;
 /// that evens out, over seconds it doesn't.
 const MEMORY: [u64; 2] = [140, 110];
 const DISK: u64 = 110;
+/// And beside that what a merge holds while it goes on, which may fall into one half only. Without expiry a half would add twenty megabytes, and without
+/// removal hundreds of files.
+const MERGE_BYTES: u64 = 4 << 20;
+const MERGE_FILES: u64 = 16;
 
 fn pipeline(state: &str, listening: &Listening) -> String {
     format!(
@@ -39,9 +43,9 @@ checkpoint = {{ interval = "100ms", dir = "file:data/checkpoints", retain = 3 }}
 [source.made]
 type = "generator"
 workload = "clickstream"
-rate = "200k"
-event_rate = "4000"
-users = "24000"
+rate = "40k"
+event_rate = "800"
+users = "4800"
 partitions = "2"
 event_time = {{ field = "event_time_ms" }}
 watermark = {{ bound = "5s", align = "5s" }}
@@ -146,12 +150,15 @@ fn nothing_grows(state: &str) {
     let (first, second): (Vec<_>, Vec<_>) = looks.into_iter().partition(|look| look.records <= middle);
     let memory = if hours().is_some() { MEMORY[1] } else { MEMORY[0] };
     type Of = fn(&Look) -> u64;
-    let whats: [(&str, Of, u64); 3] =
-        [("memory", |look| look.memory, memory), ("disk", |look| look.disk, DISK), ("files", |look| look.files, DISK)];
-    for (what, of, allowed) in whats {
+    let whats: [(&str, Of, u64, u64); 3] = [
+        ("memory", |look| look.memory, memory, 0),
+        ("disk", |look| look.disk, DISK, MERGE_BYTES),
+        ("files", |look| look.files, DISK, MERGE_FILES),
+    ];
+    for (what, of, allowed, beside) in whats {
         let [before, after] = [&first, &second].map(|looks| most(looks, of));
         eprintln!("{state}: {what} at most {before}, then {after}, in {} and {} looks", first.len(), second.len());
-        assert!(after * 100 <= before * allowed, "{state}: {what} grew from {before} to {after}");
+        assert!(after <= before * allowed / 100 + beside, "{state}: {what} grew from {before} to {after}");
     }
 }
 
