@@ -2,13 +2,16 @@
 //!
 //! Everything goes through the command line and the files that a user has too.
 //! Doesn't know: the engine. Keeps: no process outlives its test (`floodmark_stack::process`).
+pub mod audit;
 pub mod broker;
 pub mod dice;
+pub mod disk;
 pub mod kills;
 pub mod log;
 pub mod pipelines;
 pub mod status;
 pub mod tables;
+pub mod trickle;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -277,6 +280,14 @@ impl Run {
 
     pub fn resume(&mut self) {
         self.process.resume();
+    }
+
+    /// Memory that it has now, as the kernel counts it; 0 once it has ended.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let now = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = now.and_then(|now| now.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
     }
 
     /// Waits for its end with this code; gives what it said.

@@ -18,6 +18,18 @@ pub struct Dials {
     pub commit_interval: String,
     /// Namespace of the tables.
     pub namespace: String,
+    pub outputs: Outputs,
+}
+
+/// Where the outputs of a pipeline go, each under its own name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// Into tables of the namespace.
+    Tables,
+    /// Into folders of `data/out`.
+    Files,
+    /// Into both.
+    TablesAndFiles,
 }
 
 impl Default for Dials {
@@ -31,6 +43,7 @@ impl Default for Dials {
             catalog: sqlite(),
             commit_interval: "100ms".into(),
             namespace: "shop".into(),
+            outputs: Outputs::Tables,
         }
     }
 }
@@ -129,9 +142,18 @@ on_error = "fail"
     }
 
     fn sink(&self, name: &str, from: &str, more: &str) -> String {
-        let Dials { catalog, commit_interval, namespace, .. } = self;
-        format!(
-            "\n[sink.{name}_table]\nfrom = {from}\ntype = \"iceberg\"\ntable = \"{namespace}.{name}\"\ncatalog = {catalog}\ncommit_interval = \"{commit_interval}\"\n{more}\n"
-        )
+        let Dials { catalog, commit_interval, namespace, outputs, .. } = self;
+        let mut sinks = String::new();
+        if *outputs != Outputs::Files {
+            sinks += &format!(
+                "\n[sink.{name}_table]\nfrom = {from}\ntype = \"iceberg\"\ntable = \"{namespace}.{name}\"\ncatalog = {catalog}\ncommit_interval = \"{commit_interval}\"\n{more}\n"
+            );
+        }
+        if *outputs != Outputs::Tables {
+            sinks += &format!(
+                "\n[sink.{name}_files]\nfrom = {from}\ntype = \"file\"\ndir = \"file:data/out/{name}\"\ncommit_interval = \"{commit_interval}\"\n"
+            );
+        }
+        sinks
     }
 }

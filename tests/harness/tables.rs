@@ -2,6 +2,7 @@
 //!
 //! Where a table lies is asked of its catalog: after a kill there may be two metadata files of one version, and only the catalog knows which counts.
 use std::collections::BTreeMap;
+use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::process::Command;
@@ -34,6 +35,8 @@ pub enum Catalog {
     Postgres(String),
     /// By the server's URL.
     Rest(String),
+    /// The same, in a namespace of the job's own on a server that others use too.
+    RestIn(String, String),
     /// As `Postgres`, with tables on S3: the database's URL, the store's.
     PostgresAndS3(String, String),
 }
@@ -99,14 +102,52 @@ impl Job {
                     let mut catalog = PgConnection::connect(url).await.unwrap();
                     sqlx::query_scalar(&query).fetch_optional(&mut catalog).await.ok()?
                 }
-                Catalog::Rest(url) => {
-                    let answer = reqwest::get(format!("{url}/v1/namespaces/shop/tables/{table}")).await.unwrap();
-                    let table: serde_json::Value = answer.error_for_status().ok()?.json().await.unwrap();
-                    table["metadata-location"].as_str().map(str::to_owned)
-                }
+                Catalog::Rest(url) => pointer(url, "shop", table).await,
+                Catalog::RestIn(url, namespace) => pointer(url, namespace, table).await,
             }
         })
     }
+}
+
+/// Every commit of one sink into its table follows the one before it: each snapshot names its parent and the epoch it goes on from, and the mark in force is
+/// of the last one and of all rows.
+pub fn chain_is_whole(job: &Job, pipeline: &str, sink: &str, table: &str) {
+    let location = job.metadata(table);
+    // `file:///…`, or `file:/…` as Java writes it.
+    let metadata = fs::read(location.trim_start_matches("file:").trim_start_matches("//")).unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata).unwrap();
+    let mut snapshots = metadata["snapshots"].as_array().unwrap().clone();
+    snapshots.sort_by_key(|snapshot| snapshot["sequence-number"].as_u64());
+    let (mut parent, mut epoch, mut rows) = (serde_json::Value::Null, None, 0);
+    for snapshot in &snapshots {
+        let summary = &snapshot["summary"];
+        let of = |key: &str| summary[format!("floodmark.{key}")].as_str().map(str::to_owned);
+        let at = || format!("{table}: {summary}");
+        assert_eq!((of("pipeline").as_deref(), of("sink").as_deref()), (Some(pipeline), Some(sink)), "{}", at());
+        assert_eq!(snapshot["parent-snapshot-id"], parent, "{}", at());
+        assert_eq!(of("previous-checkpoint-id"), epoch, "{}", at());
+        let [before, now] =
+            [&epoch, &of("max-committed-checkpoint-id")].map(|id| id.as_ref().map(|id| id.parse::<u64>().unwrap()));
+        let added: u64 = of("rows").unwrap().parse().unwrap();
+        // A fence repeats the epoch, and adds nothing.
+        assert!(now > before || (now == before && added == 0), "{}", at());
+        rows += added;
+        assert_eq!(summary["total-records"].as_str(), Some(rows.to_string().as_str()), "{}", at());
+        parent = snapshot["snapshot-id"].clone();
+        epoch = of("max-committed-checkpoint-id");
+    }
+    let mark = metadata["properties"][format!("floodmark.{pipeline}.{sink}")].as_str().unwrap();
+    let mark: serde_json::Value = serde_json::from_str(mark).unwrap();
+    assert_eq!(mark["snapshot-id"], metadata["current-snapshot-id"], "{table}: {mark}");
+    let marked = format!("v1:{}:{}", mark["rows"], mark["digest"].as_str().unwrap());
+    assert_eq!(marked, job.digest(table), "{table}");
+}
+
+/// What a REST catalog says about where a table's metadata lies.
+async fn pointer(url: &str, namespace: &str, table: &str) -> Option<String> {
+    let answer = reqwest::get(format!("{url}/v1/namespaces/{namespace}/tables/{table}")).await.unwrap();
+    let table: serde_json::Value = answer.error_for_status().ok()?.json().await.unwrap();
+    table["metadata-location"].as_str().map(str::to_owned)
 }
 
 /// What DuckDB answers to a query about a table, called `t` in it: one line a row, values with commas between.
