@@ -9,6 +9,7 @@ pub mod decode;
 pub mod demo;
 pub mod digest;
 pub mod file;
+pub mod flink_sql;
 pub mod generator;
 pub mod host;
 pub mod iceberg;

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod diff;
 pub mod digest;
 pub mod explain;
+pub mod flink_sql;
 pub mod generate;
 pub mod oracle;
 pub mod preview;
