@@ -14,6 +14,7 @@ mod day_two;
 mod demo;
 mod edited_file;
 mod examples;
+mod flink_sql;
 mod kafka_exactly_once;
 mod kafka_source;
 mod keyed_state;

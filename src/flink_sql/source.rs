@@ -174,7 +174,7 @@ fn view(node: &str, source: &Source, columns: &Columns, lenient: bool) -> String
     }
     let mut faults = columns.faults.clone();
     if let Some(ahead) = columns.too_far_ahead(source) {
-        faults.push((ahead, format!("{} lies too far ahead of its log", TIME)));
+        faults.push((ahead, "event time too far ahead of the log timestamp".to_owned()));
     }
     let checked = match (faults.is_empty(), lenient) {
         (true, _) => String::new(),
