@@ -43,7 +43,5 @@ pub fn statements(job: &Job<'_>) -> Vec<String> {
     ]);
     set.extend(FIXED.map(|(key, value)| (key, value.to_owned())));
     set.push(("table.exec.uid.format", format!("{}_<id>_<transformation>", plan.pipeline)));
-    // One block of lines.
-    let lines: Vec<_> = set.into_iter().map(|(key, value)| format!("SET '{key}' = '{value}'")).collect();
-    lines
+    set.into_iter().map(|(key, value)| format!("SET '{key}' = '{value}'")).collect()
 }

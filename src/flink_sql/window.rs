@@ -43,7 +43,7 @@ pub fn statements(job: &Job<'_>, id: NodeId, window: &Window) -> Vec<String> {
             name(&on_time),
             name(&judged)
         ));
-        (format!("{}", function(window.assigner, &on_time, &key)), judged)
+        (function(window.assigner, &on_time, &key), judged)
     } else {
         let judged = format!("{node}.judged");
         out.push(judge(&judged, "window_time", &function(window.assigner, &input, &key)));
