@@ -10,6 +10,7 @@ pub mod demo;
 pub mod digest;
 pub mod drill;
 pub mod file;
+pub mod flink_sql;
 pub mod generator;
 pub mod host;
 pub mod iceberg;

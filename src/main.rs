@@ -3,8 +3,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use floodmark::cli::{
-    audit, check, checkpoints, demo, diff, digest, drill, explain, fail, generate, oracle, preview, run, savepoint,
-    simulate,
+    audit, check, checkpoints, demo, diff, digest, drill, explain, fail, flink_sql, generate, oracle, preview, run,
+    savepoint, simulate,
 };
 
 #[global_allocator]
@@ -22,6 +22,8 @@ enum Command {
     Check(check::Args),
     /// Say what a pipeline file does: nodes, columns, state, guarantees
     Explain(explain::Args),
+    /// Print a pipeline file as a SQL job of Apache Flink 1.20, for when one machine is too small
+    FlinkSql(Box<flink_sql::FlinkSqlArgs>),
     /// Show the first records of each source as the pipeline would see them
     Preview(preview::Args),
     /// List the checkpoints and savepoints of a pipeline, the newest first
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::FlinkSql(args) => flink_sql::run(*args),
         Command::Preview(args) => preview::run(&args),
         Command::Checkpoints(args) => checkpoints::run(&args),
         Command::Savepoint(args) => savepoint::run(&args),

@@ -16,6 +16,7 @@ mod demo;
 mod drill;
 mod edited_file;
 mod examples;
+mod flink_sql;
 mod growth;
 mod kafka_exactly_once;
 mod kafka_source;

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod digest;
 pub mod drill;
 pub mod explain;
+pub mod flink_sql;
 pub mod generate;
 pub mod oracle;
 pub mod preview;

@@ -80,7 +80,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    pub(super) fn new(path: &Path, text: &str, mut list: Vec<Diagnostic>) -> Self {
+    pub fn new(path: &Path, text: &str, mut list: Vec<Diagnostic>) -> Self {
         list.sort_by_key(Diagnostic::position);
         Self { path: path.to_owned(), text: text.to_owned(), list }
     }

@@ -6,9 +6,10 @@ pub mod definition;
 mod diagnostic;
 mod error_id;
 mod fingerprint;
+pub mod given;
 mod graph;
 mod kafka_properties;
-mod keys;
+pub mod keys;
 mod layout;
 pub mod model;
 mod operator;
@@ -20,10 +21,11 @@ mod sink;
 mod source;
 mod table;
 pub mod value;
+pub mod variables;
 pub mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::path::Path;
 

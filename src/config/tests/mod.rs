@@ -1,7 +1,7 @@
 //! What pipeline files mean, what they are refused for, and that the pages about them are the truth.
 mod any_text;
 mod meaning;
-mod pages;
+pub(crate) mod pages;
 mod refusals;
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{Diagnostics, parse};
 const BASE: &str = include_str!("base.toml");
 
 /// Applies a case's edits: `- line` goes, `+ line` comes in its place, `= line` is where the next `+` goes after. Lines are looked for from the last edit on.
-fn edited(edits: &str) -> String {
+pub(crate) fn edited(edits: &str) -> String {
     let mut lines: Vec<&str> = BASE.lines().collect();
     let (mut place, mut last) = (lines.len(), 0);
     for edit in edits.lines().filter(|l| !l.trim().is_empty()) {
@@ -45,7 +45,7 @@ fn pipeline(edits: &str) -> Pipeline {
 }
 
 /// Compares a file of the repository with what it should be, or writes it when `UPDATE` is set.
-fn assert_file(path: &str, expected: &str) {
+pub(crate) fn assert_file(path: &str, expected: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, expected).unwrap();

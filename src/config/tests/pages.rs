@@ -22,10 +22,10 @@ fn every_example_is_accepted() {
 }
 
 /// Keys that allow one value only.
-const WITHOUT_EFFECT: [&str; 2] = ["[source.NAME] format", "[sink.NAME] type = \"iceberg\" mode"];
+pub(crate) const WITHOUT_EFFECT: [&str; 2] = ["[source.NAME] format", "[sink.NAME] type = \"iceberg\" mode"];
 
 /// One case for each key: edits of base.toml that set it; where it needs company, below `---` the edits without it.
-const EFFECTS: &str = include_str!("effects.txt");
+pub(crate) const EFFECTS: &str = include_str!("effects.txt");
 
 #[test]
 fn every_key_changes_what_the_file_means() {

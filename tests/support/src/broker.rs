@@ -1,11 +1,14 @@
-//! A real Kafka broker: one KRaft node.
+//! A real Kafka broker: one KRaft node, alone or one of several that vote.
 //!
 //! Topics aren't made by accident: a client that names an unknown one is told so.
 //! What is changed is settled when the call returns: the broker's own metadata shows it.
 
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -24,24 +27,45 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct Broker {
     service: Service,
+    node: i32,
     clients: Port,
-    controller: Port,
+    /// The nodes' controllers, this one's among them.
+    voters: Arc<[Port]>,
 }
 
 impl Broker {
     pub fn start() -> Result<Broker> {
-        let mut broker = Broker {
-            service: Service::new("kafka", Signal::TERM)?,
-            clients: Port::reserve()?,
-            controller: Port::reserve()?,
-        };
+        Broker::start_at(Port::reserve()?)
+    }
+
+    pub fn start_at(clients: Port) -> Result<Broker> {
+        let mut broker = Broker::prepared(1, clients, [Port::reserve()?].into())?;
+        broker.start_again()?;
+        Ok(broker)
+    }
+
+    /// A node for each port. With three, what is acknowledged is on two of them.
+    pub fn start_nodes(clients: Vec<Port>) -> Result<Vec<Broker>> {
+        let voters: Arc<[Port]> = clients.iter().map(|_| Port::reserve()).collect::<Result<_>>()?;
+        let nodes = (1..).zip(clients).map(|(node, clients)| Broker::prepared(node, clients, voters.clone()));
+        let mut nodes: Vec<Broker> = nodes.collect::<Result<_>>()?;
+        // None of them answers before most of them run.
+        thread::scope(|scope| {
+            let starts: Vec<_> = nodes.iter_mut().map(|node| scope.spawn(|| node.start_again())).collect();
+            starts.into_iter().try_for_each(|start| start.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })?;
+        Ok(nodes)
+    }
+
+    /// Formatted, and not started.
+    fn prepared(node: i32, clients: Port, voters: Arc<[Port]>) -> Result<Broker> {
+        let broker = Broker { service: Service::new("kafka", Signal::TERM)?, node, clients, voters };
         let folder = broker.service.folder();
         fs::write(folder.join("server.properties"), broker.properties()).doing("write server.properties")?;
         fs::write(folder.join("log4j2.properties"), LOGGING).doing("write log4j2.properties")?;
         let mut format = broker.java()?;
         format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", "server.properties"]);
         run(&mut format)?;
-        broker.start_again()?;
         Ok(broker)
     }
 
@@ -63,10 +87,10 @@ impl Broker {
     pub fn start_again(&mut self) -> Result<()> {
         let mut command = self.java()?;
         command.args(["kafka.Kafka", "server.properties"]);
-        let admin = self.admin()?;
+        let (admin, node) = (self.admin()?, self.node);
         let answers = || {
             let metadata = admin.inner().fetch_metadata(None, Duration::from_millis(500));
-            metadata.is_ok_and(|metadata| !metadata.brokers().is_empty())
+            metadata.is_ok_and(|metadata| metadata.brokers().iter().any(|broker| broker.id() == node))
         };
         self.service.start(command, answers)
     }
@@ -82,7 +106,7 @@ impl Broker {
 
     /// Creates a topic with settings of its own, as `("cleanup.policy", "compact")`.
     pub fn create_topic_with(&self, topic: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<()> {
-        let plain = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        let plain = NewTopic::new(topic, partitions, TopicReplication::Fixed(self.voters.len() as i32));
         let new = settings.iter().fold(plain, |new, (key, value)| new.set(key, value));
         accepted(block_on(self.admin()?.create_topics([&new], &options()))?)?;
         self.settled(topic, partitions as usize)
@@ -151,11 +175,16 @@ impl Broker {
     }
 
     fn properties(&self) -> String {
-        let (clients, controller) = (self.clients.address(), self.controller.address());
+        let (node, clients) = (self.node, self.clients.address());
+        let controller = self.voters[node as usize - 1].address();
+        let voters = (1..).zip(&*self.voters).map(|(node, port)| format!("{node}@{}", port.address()));
+        let voters = voters.collect::<Vec<_>>().join(",");
+        let copies = self.voters.len();
+        let in_sync = copies.min(2);
         format!(
             "process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{controller}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://{clients},CONTROLLER://{controller}
 advertised.listeners=PLAINTEXT://{clients}
 controller.listener.names=CONTROLLER
@@ -165,13 +194,15 @@ log.dirs=data
 auto.create.topics.enable=false
 # Records of the past are kept: event times begin years before a test runs.
 log.retention.ms=-1
-offsets.topic.replication.factor=1
+default.replication.factor={copies}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={copies}
 offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={copies}
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={copies}
+share.coordinator.state.topic.min.isr={in_sync}
 group.initial.rebalance.delay.ms=0
 # A killed broker may register again after this.
 broker.session.timeout.ms=2000

@@ -4,22 +4,29 @@
 //! What they run from is brought by `scripts/fetch-stack`; nothing here downloads or installs.
 //! Doesn't know: floodmark.
 //! Keeps: nothing outlives the test process, however that ends (see `guard`).
-//! Tested: tests/stack.rs for the services; proxy, mount, port and process where they stand.
+//! Tested: tests/stack.rs for the services, tests/support/tests/flink.rs for Flink; proxy, mount, port and process where they stand.
 // Real services, real time.
 #![allow(clippy::disallowed_methods)]
 
 pub mod broker;
 mod error;
+pub mod flink;
 mod guard;
+mod http;
+mod java;
 pub mod mount;
+pub mod native;
 mod port;
 pub mod postgres;
 mod probe;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
+pub mod registry;
 pub mod rest_catalog;
 pub mod s3;
 mod service;
+pub mod trino;
 
 use std::env;
 use std::path::PathBuf;

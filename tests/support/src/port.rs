@@ -32,11 +32,21 @@ impl Port {
             .ok_or(StackError::NoFreePort { first: FIRST, last: LAST })
     }
 
+    /// This very port, if it is free. Unlike a reserved one it may lie where the kernel takes ports for outgoing connections.
+    pub fn given(number: u16) -> Result<Port> {
+        Port::take(number).ok_or(StackError::PortInUse { number })
+    }
+
     fn claim(number: u16) -> Option<Port> {
+        let port = Port::take(number)?;
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, number + 10_000)).ok()?;
+        Some(port)
+    }
+
+    fn take(number: u16) -> Option<Port> {
         let name = UnixAddress::from_abstract_name(format!("floodmark-port-{number}")).ok()?;
         let claim = UnixListener::bind_addr(&name).ok()?;
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok()?;
-        TcpListener::bind((Ipv4Addr::UNSPECIFIED, number + 10_000)).ok()?;
         Some(Port { number, _claim: claim })
     }
 
@@ -55,6 +65,13 @@ mod tests {
 
     use super::*;
     use crate::until;
+
+    #[test]
+    fn a_port_in_use_is_refused_by_its_number() {
+        let held = Port::reserve().unwrap();
+        let refused = Port::given(held.number()).unwrap_err();
+        assert_eq!(refused.to_string(), format!("port {} is in use", held.number()));
+    }
 
     #[test]
     fn a_reserved_port_is_not_given_twice_while_it_is_held() {

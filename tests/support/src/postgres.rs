@@ -25,10 +25,14 @@ pub struct Postgres {
 
 impl Postgres {
     pub fn start() -> Result<Postgres> {
+        Postgres::start_at(Port::reserve()?)
+    }
+
+    pub fn start_at(port: Port) -> Result<Postgres> {
         let mut postgres = Postgres {
             // SIGINT is Postgres's fast shutdown; SIGTERM would wait for the clients to leave.
             service: Service::new("postgres", Signal::INT)?,
-            port: Port::reserve()?,
+            port,
             programs: newest_programs()?,
         };
         let data = postgres.data();

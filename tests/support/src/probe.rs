@@ -8,7 +8,12 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks again and again; false when the limit has passed without a yes.
-pub fn until(limit: Duration, mut yes: impl FnMut() -> bool) -> bool {
+pub fn until(limit: Duration, yes: impl FnMut() -> bool) -> bool {
+    until_every(PAUSE, limit, yes)
+}
+
+/// The same for a question that costs the one who is asked.
+pub fn until_every(pause: Duration, limit: Duration, mut yes: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {
         if yes() {
@@ -17,7 +22,7 @@ pub fn until(limit: Duration, mut yes: impl FnMut() -> bool) -> bool {
         if Instant::now() >= end {
             return false;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(pause);
     }
 }
 

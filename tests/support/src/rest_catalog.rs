@@ -18,13 +18,28 @@ use crate::{Port, Result, fetched};
 /// Where the catalog keeps its pointers.
 pub enum Pointers<'a> {
     Sqlite,
-    Postgres { server: &'a Postgres, database: &'a str },
+    Postgres {
+        server: &'a Postgres,
+        database: &'a str,
+    },
+    /// Any database of JDBC's.
+    Jdbc {
+        url: &'a str,
+    },
 }
 
 /// Where the tables lie.
 pub enum Warehouse<'a> {
     Local,
-    S3 { store: &'a S3, bucket: &'a str },
+    S3 {
+        store: &'a S3,
+        bucket: &'a str,
+    },
+    /// A store that another process has started.
+    S3At {
+        endpoint: &'a str,
+        bucket: &'a str,
+    },
 }
 
 pub struct RestCatalog {
@@ -36,6 +51,10 @@ pub struct RestCatalog {
 
 impl RestCatalog {
     pub fn start(pointers: Pointers<'_>, warehouse: Warehouse<'_>) -> Result<RestCatalog> {
+        RestCatalog::start_at(Port::reserve()?, pointers, warehouse)
+    }
+
+    pub fn start_at(port: Port, pointers: Pointers<'_>, warehouse: Warehouse<'_>) -> Result<RestCatalog> {
         let service = Service::new("rest-catalog", Signal::TERM)?;
         let folder = service.folder();
         let mut settings = Vec::new();
@@ -48,6 +67,7 @@ impl RestCatalog {
             Pointers::Postgres { server, database } => {
                 settings.push(("CATALOG_URI", server.jdbc_url(database)));
             }
+            Pointers::Jdbc { url } => settings.push(("CATALOG_URI", url.to_string())),
         }
         let warehouse = match warehouse {
             Warehouse::Local => {
@@ -55,19 +75,10 @@ impl RestCatalog {
                 fs::create_dir(&local).doing("make the warehouse")?;
                 format!("file://{}", local.display())
             }
-            Warehouse::S3 { store, bucket } => {
-                settings.extend([
-                    ("CATALOG_IO__IMPL", "org.apache.iceberg.aws.s3.S3FileIO".to_string()),
-                    ("CATALOG_S3_ENDPOINT", store.endpoint()),
-                    ("CATALOG_S3_PATH__STYLE__ACCESS", "true".to_string()),
-                    ("AWS_REGION", s3::REGION.to_string()),
-                    ("AWS_ACCESS_KEY_ID", s3::ACCESS_KEY.to_string()),
-                    ("AWS_SECRET_ACCESS_KEY", s3::SECRET_KEY.to_string()),
-                ]);
-                format!("s3://{bucket}/warehouse")
-            }
+            Warehouse::S3 { store, bucket } => on_s3(&mut settings, store.endpoint(), bucket),
+            Warehouse::S3At { endpoint, bucket } => on_s3(&mut settings, endpoint.to_string(), bucket),
         };
-        let mut catalog = RestCatalog { service, port: Port::reserve()?, warehouse, settings };
+        let mut catalog = RestCatalog { service, port, warehouse, settings };
         catalog.start_again()?;
         Ok(catalog)
     }
@@ -117,4 +128,16 @@ impl RestCatalog {
     pub fn folder(&self) -> &Path {
         self.service.folder()
     }
+}
+
+fn on_s3(settings: &mut Vec<(&'static str, String)>, endpoint: String, bucket: &str) -> String {
+    settings.extend([
+        ("CATALOG_IO__IMPL", "org.apache.iceberg.aws.s3.S3FileIO".to_string()),
+        ("CATALOG_S3_ENDPOINT", endpoint),
+        ("CATALOG_S3_PATH__STYLE__ACCESS", "true".to_string()),
+        ("AWS_REGION", s3::REGION.to_string()),
+        ("AWS_ACCESS_KEY_ID", s3::ACCESS_KEY.to_string()),
+        ("AWS_SECRET_ACCESS_KEY", s3::SECRET_KEY.to_string()),
+    ]);
+    format!("s3://{bucket}/warehouse")
 }

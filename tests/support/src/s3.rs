@@ -28,27 +28,26 @@ enum Store {
 
 impl S3 {
     pub fn start() -> Result<S3> {
+        S3::start_at(Port::reserve()?)
+    }
+
+    pub fn start_at(port: Port) -> Result<S3> {
         match fetched("versitygw/bin/versitygw") {
-            Ok(program) => S3::start_store(Store::Versitygw { program }),
-            Err(_) => S3::start_seaweedfs(),
+            Ok(program) => S3::start_store(Store::Versitygw { program }, port),
+            Err(_) => S3::start_store(seaweedfs()?, port),
         }
     }
 
     /// The store of machines without a new Go.
     pub fn start_seaweedfs() -> Result<S3> {
-        S3::start_store(Store::SeaweedFs {
-            program: fetched("seaweedfs/bin/weed")?,
-            master: Port::reserve()?,
-            volume: Port::reserve()?,
-            filer: Port::reserve()?,
-        })
+        S3::start_store(seaweedfs()?, Port::reserve()?)
     }
 
-    fn start_store(store: Store) -> Result<S3> {
+    fn start_store(store: Store, port: Port) -> Result<S3> {
         let service = Service::new("s3", Signal::TERM)?;
         fs::create_dir(service.folder().join("data")).doing("make the data folder")?;
         fs::write(service.folder().join("s3.json"), seaweedfs_identities()).doing("write s3.json")?;
-        let mut s3 = S3 { service, port: Port::reserve()?, store };
+        let mut s3 = S3 { service, port, store };
         s3.start_again()?;
         Ok(s3)
     }
@@ -139,6 +138,15 @@ impl S3 {
         command.current_dir(self.service.folder());
         command
     }
+}
+
+fn seaweedfs() -> Result<Store> {
+    Ok(Store::SeaweedFs {
+        program: fetched("seaweedfs/bin/weed")?,
+        master: Port::reserve()?,
+        volume: Port::reserve()?,
+        filer: Port::reserve()?,
+    })
 }
 
 fn seaweedfs_identities() -> String {

@@ -44,15 +44,19 @@ impl Service {
     }
 
     /// Starts it and returns when `ready` says yes.
-    pub fn start(&mut self, command: Command, mut ready: impl FnMut() -> bool) -> Result<()> {
+    pub fn start(&mut self, command: Command, ready: impl FnMut() -> bool) -> Result<()> {
+        self.start_within(START_LIMIT, command, ready)
+    }
+
+    pub fn start_within(&mut self, limit: Duration, command: Command, mut ready: impl FnMut() -> bool) -> Result<()> {
         let process = Process::start(command, &self.folder().join("log"))?;
         let process = self.process.insert(process.stopped_by(self.stop_signal));
         let mut ended = None;
-        let answered = until(START_LIMIT, || {
+        let answered = until(limit, || {
             ended = process.exit_status().ok().flatten();
             ended.is_some() || ready()
         });
-        let (service, limit) = (self.name, START_LIMIT);
+        let service = self.name;
         match ended {
             Some(status) => Err(StackError::Ended { service, status, log: process.output_tail() }),
             None if answered => Ok(()),

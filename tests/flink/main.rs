@@ -1,0 +1,137 @@
+//! What `floodmark flink-sql` prints runs on a real Flink, and its tables are floodmark's.
+//!
+//! One test at a time, and none beside other tests: JVMs starve on two cores. All limits are those of a machine that is busy with something else.
+// Real processes, real time.
+#![allow(clippy::disallowed_methods)]
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use floodmark_stack::broker::Broker;
+use floodmark_stack::flink::{Cluster, Options, Program};
+use floodmark_stack::postgres::Postgres;
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// One cluster at a time, also after a test that failed.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kafka, Flink, a catalog for each of the two engines, and a folder to work in.
+struct Stack {
+    broker: Broker,
+    postgres: Postgres,
+    cluster: Cluster,
+    folder: TempDir,
+}
+
+impl Stack {
+    fn start() -> Stack {
+        let (broker, postgres) = (Broker::start().unwrap(), Postgres::start().unwrap());
+        ["ours", "flinks"].iter().for_each(|name| postgres.create_database(name).unwrap());
+        let cluster = Cluster::start(Options::default()).unwrap();
+        let folder = tempfile::Builder::new().prefix("floodmark-flink-").tempdir().unwrap();
+        Stack { broker, postgres, cluster, folder }
+    }
+
+    fn floodmark(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_floodmark"));
+        let output = command.current_dir(&self.folder).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn generate(&self, workload: &str, topic: &str, dials: &[&str]) {
+        let to = format!("kafka://{}/{topic}", self.broker.address());
+        self.floodmark(&[&["generate", workload, "--to", &to], dials].concat());
+    }
+
+    /// The job of a file, with Flink's own catalog and warehouse; `sources` are read from topics of their name.
+    fn printed(&self, file: &Path, sources: &[&str]) -> String {
+        let warehouse = format!("file://{}", self.folder.path().join("flinks").display());
+        let kafka: Vec<String> = sources.iter().map(|s| format!("--kafka={s}={}/{s}", self.broker.address())).collect();
+        let mut arguments = vec!["flink-sql", file.to_str().unwrap(), "--warehouse", &warehouse];
+        let uri = self.postgres.url("flinks");
+        arguments.extend(["--catalog-uri", &uri]);
+        arguments.extend(kafka.iter().map(String::as_str));
+        self.floodmark(&arguments)
+    }
+
+    fn digest(&self, catalog: &str, table: &str) -> String {
+        let uri = self.postgres.url(catalog);
+        self.floodmark(&["digest", &format!("shop.{table}"), "--catalog", &uri, "--without-meta"])
+    }
+
+    /// Runs a file with both to the end of its topics, and compares the tables.
+    fn both_give(&self, pipeline: &str, tables: &[&str]) {
+        let file = self.folder.path().join("pipeline.toml");
+        fs::write(&file, pipeline).unwrap();
+        self.floodmark(&["run", "pipeline.toml"]);
+        let job = self.cluster.run(&Program::sql(self.printed(&file, &[])), LIMIT).unwrap();
+        job.wait_finished(LIMIT).unwrap();
+        for table in tables {
+            assert_eq!(self.digest("flinks", table), self.digest("ours", table), "{table}");
+        }
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples").join(name).with_extension("toml")
+}
+
+/// The clickstream example over a topic that is read to its end, with our catalog in Postgres.
+fn clickstream(stack: &Stack, topic: &str, keys: &str) -> String {
+    let text = fs::read_to_string(example("clickstream")).unwrap();
+    let source = format!(
+        "type = \"kafka\"\nbrokers = \"{}\"\ntopic = \"{topic}\"\nend = \"latest\"\n{keys}",
+        stack.broker.address()
+    );
+    let text = text.replace("type = \"file\"\npath = \"data/events\"", &source);
+    text.replace("sqlite:data/catalog.db", &stack.postgres.url("ours"))
+}
+
+#[test]
+fn every_example_is_taken_and_runs() {
+    let _alone = alone();
+    let stack = Stack::start();
+    stack.generate("clickstream", "events", &["--events", "2000", "--partitions", "2", "--poison", "0"]);
+    stack.generate("orders", "orders", &["--events", "1000", "--partitions", "3"]);
+    stack.generate("roster", "updates", &["--events", "1000", "--partitions", "2"]);
+    fs::create_dir(stack.folder.path().join("data")).unwrap();
+    fs::write(stack.folder.path().join("data/lines.ndjson"), "{\"id\":1,\"name\":\"a\"}\n{\"id\":2}\n").unwrap();
+    for (name, sources) in [
+        ("minimal", &[][..]),
+        ("clickstream", &["events"][..]),
+        ("orders", &["orders"][..]),
+        ("roster", &["updates"][..]),
+    ] {
+        let script = stack.printed(&example(name), sources);
+        let job = stack.cluster.run(&Program::sql(script), LIMIT).unwrap_or_else(|error| panic!("{name}: {error}"));
+        job.cancel(LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn where_no_record_is_late_the_tables_are_floodmarks() {
+    let _alone = alone();
+    let stack = Stack::start();
+    let dials = ["--events", "20000", "--partitions", "4", "--poison", "0", "--late", "0", "--users", "500"];
+    stack.generate("clickstream", "calm", &dials);
+    stack.both_give(&clickstream(&stack, "calm", ""), &["events", "per_type", "sessions"]);
+}
+
+#[test]
+fn with_one_partition_and_one_worker_the_late_rows_are_floodmarks() {
+    let _alone = alone();
+    let stack = Stack::start();
+    let dials = ["--events", "20000", "--partitions", "1", "--poison", "0", "--event-rate", "200", "--users", "500"];
+    stack.generate("clickstream", "one", &dials);
+    // With a bound below the disorder, records are late for some windows and not for others.
+    let text = clickstream(&stack, "one", "lateness = \"event\"").replace("workers = 2", "workers = 1");
+    stack.both_give(&text.replace("bound = \"5s\"", "bound = \"1s\""), &["events", "per_type", "sessions", "late"]);
+}
