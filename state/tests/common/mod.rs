@@ -51,8 +51,8 @@ pub fn old_store(snapshot: &Snapshot) -> OldStore {
     OldStore { files: snapshot.files.iter().map(file).collect() }
 }
 
-/// Whether it is of the state itself, and its length, of every file below a folder by its number; one that has several names is there once.
-fn all_below(folder: &Path) -> HashMap<u64, (bool, u64)> {
+/// Bytes of state, and of everything else, in all files below a folder; one that has several names counts once.
+pub fn bytes_below(folder: &Path) -> (u64, u64) {
     fn walk(folder: &Path, files: &mut HashMap<u64, (bool, u64)>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             // Merging in the background removes files while we look.
@@ -69,16 +69,6 @@ fn all_below(folder: &Path) -> HashMap<u64, (bool, u64)> {
     }
     let mut files = HashMap::new();
     walk(folder, &mut files);
-    files
-}
-
-pub fn files_below(folder: &Path) -> u64 {
-    all_below(folder).len() as u64
-}
-
-/// Bytes of state, and of everything else.
-pub fn bytes_below(folder: &Path) -> (u64, u64) {
-    let files = all_below(folder);
     let bytes = |of_state| files.values().filter(|(is_state, _)| *is_state == of_state).map(|(_, bytes)| bytes).sum();
     (bytes(true), bytes(false))
 }
