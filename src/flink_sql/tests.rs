@@ -119,7 +119,7 @@ fn a_variable_whose_value_was_needed_stands_as_itself_in_a_secret() {
 #[test]
 fn a_refusal_names_the_line_and_what_to_do() {
     let refused = refusal("= size = \"10s\"\n+ offset = \"3s\"");
-    for part in ["error[F201]: `offset` of `per_type` can't be printed as a Flink job", "shop.toml:30:1", "FLINK-36664"]
+    for part in ["error[F201]: `offset` of `per_type` can't be printed as a Flink job", "shop.toml:31:1", "FLINK-36664"]
     {
         assert!(refused.contains(part), "{part}: {refused}");
     }
