@@ -1,4 +1,4 @@
-//! What a job has of the computer that it runs on: time, chance, tasks, and other threads for what takes long. The real one is here.
+//! What a job has of the computer that it runs on: time, chance, tasks, working files, and other threads for what takes long. The real one is here.
 //!
 //! Whoever decides anything in a job asks nobody else for these, so that with another host (simulate/host.rs) one seed is one run.
 //! Doesn't know: jobs. Keeps: what is spawned ends with whoever holds it.
@@ -6,8 +6,10 @@
 #![allow(clippy::disallowed_methods)]
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use floodmark_state::{Files, LocalDisk};
 use tokio::sync::oneshot;
 
 /// Something that goes on by itself.
@@ -27,6 +29,9 @@ pub trait Host: Send + Sync {
 
     /// Goes on beside whoever asks for it.
     fn spawn(&self, task: Task) -> Spawned;
+
+    /// The disk that working files lie on.
+    fn files(&self) -> Arc<dyn Files>;
 
     /// Does what a disk may hold up, without holding up anybody else.
     fn run(&self, work: Box<dyn FnOnce() + Send>);
@@ -87,6 +92,10 @@ impl Host for Computer {
     fn spawn(&self, task: Task) -> Spawned {
         let task = tokio::spawn(task);
         Spawned::ended_by(move || task.abort())
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        Arc::new(LocalDisk)
     }
 
     fn run(&self, work: Box<dyn FnOnce() + Send>) {

@@ -152,8 +152,8 @@ impl Publisher {
         if file.immutable && self.dir.adopt(&*self.host, &file.path, &path).await? {
             return self.adopted(file, path).await;
         }
-        let local = file.path.clone();
-        let bytes = elsewhere(&*self.host, move || std::fs::read(local)).await;
+        let (files, local) = (self.host.files(), file.path.clone());
+        let bytes = elsewhere(&*self.host, move || files.read(&local)).await;
         let bytes = bytes.unwrap_or_else(|| Err(std::io::Error::other("reading it panicked")));
         let bytes = bytes.map_err(|source| StateError::Io { doing: "reading", path: file.path.clone(), source })?;
         let digest = xxhash_rust::xxh3::xxh3_128(&bytes);

@@ -4,6 +4,7 @@
 //! that a column would be lost is refused.
 //! Tested: tests.rs beside it.
 use async_trait::async_trait;
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::ids::{Epoch, Incarnation};
 use floodmark_pipeline::mark::{Mark, OnBase, on_base};
 use floodmark_pipeline::schema::Schema;
@@ -92,7 +93,7 @@ impl Intent for Append<'_> {
     async fn judge(&mut self, base: &Loaded) -> Result<Next<Outcome>, SinkError> {
         let found = self.identity.read(&base.metadata, &self.table.name())?;
         let uuid = base.metadata.uuid().to_string();
-        if uuid != self.claim.table_uuid {
+        if uuid != self.claim.table_uuid && holds(Guard::TableIdentity) {
             return Ok(Next::End(Outcome::Foreign(found)));
         }
         let list: Vec<_> = self.epochs.iter().map(|e| e.epoch).collect();

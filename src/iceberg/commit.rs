@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::mark::Mark;
 use iceberg::TableIdent;
 use iceberg::io::FileIO;
@@ -142,6 +143,7 @@ pub async fn settle<I: Intent>(table: &Table, intent: &mut I) -> Result<I::End, 
                 table.delete(&attempt.files).await;
                 return Err(SinkError::Refused { table: table.name(), why });
             }
+            Answer::Unknown(_) if !holds(Guard::UnknownOutcome) => return Ok(intent.applied(change.mark)),
             Answer::Unknown(why) => {
                 unknown += 1;
                 tracing::warn!("{}: no answer to a commit ({why}), asking the table", table.name());

@@ -4,6 +4,7 @@
 //! committed, so that a table rolled back under us is seen: properties aren't rolled back, `main` is.
 //! Doesn't know: how a commit is made. Keeps: a mark is given out only if `main` is whole.
 //! Tested: sink/mark_json.rs (its form), tests.rs beside it (rollback, expiry, replacement).
+use floodmark_pipeline::guard::{Guard, holds};
 use floodmark_pipeline::mark::Mark;
 use iceberg::spec::TableMetadata;
 use serde::{Deserialize, Serialize};
@@ -58,10 +59,11 @@ impl Identity {
         let expected = stamped.snapshot_id;
         let mark: Mark = stamped.mark.try_into().map_err(|e| unreadable(&e))?;
         // One that came with a copy of another table's properties says nothing about this table.
-        if mark.table_uuid != table_uuid {
+        let is_of_this_table = mark.table_uuid == table_uuid;
+        if !is_of_this_table && holds(Guard::TableIdentity) {
             return Ok(unmarked(&table_uuid, &self.pipeline, &self.sink));
         }
-        if main == Main::RolledBack {
+        if main == Main::RolledBack && is_of_this_table && holds(Guard::Rollback) {
             return Err(SinkError::RolledBack { table: table.to_owned(), expected });
         }
         Ok(mark)

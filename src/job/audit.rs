@@ -59,7 +59,7 @@ pub async fn audit(pipeline: &Pipeline, world: World, manifest: &Manifest) -> Re
     // Above every start: the working files of a running job are older, and nobody's of this number.
     let incarnation = Incarnation { number: u64::MAX, token: world.host.token() };
     let replayed = replay(pipeline, &world, &logs, incarnation, manifest).await;
-    work::leave(pipeline, incarnation);
+    work::leave(&*world.host.files(), pipeline, incarnation);
     let parts = replayed?;
     Ok(judged(pipeline, manifest, &parts))
 }
@@ -131,8 +131,9 @@ async fn replay(
     manifest: &Manifest,
 ) -> Result<Vec<Part>, Failure> {
     let names = PartitionNames::new(manifest.partitions.iter().map(|p| p.name.clone()).collect());
+    let (restored, partitions, reset) = (None, [].as_slice(), [].as_slice());
     let crew =
-        Crew { pipeline, dir: &world.dir, incarnation, restored: None, logs, partitions: &[], names, reset: &[] };
+        Crew { pipeline, host: &world.host, dir: &world.dir, incarnation, restored, logs, partitions, names, reset };
     let mut replay = Replay::of(crew.build(CheckpointId(1)).await?);
     let mut unread = 0;
     for (index, record) in (0..).map(PartitionIndex).zip(&manifest.partitions) {

@@ -52,8 +52,10 @@ pub async fn run(
     let (commit_reports, mut from_committers) = unbounded_channel();
 
     let names = PartitionNames::new(started.beginning.partitions.names());
+    let host = started.host.clone();
     let crew = Crew {
         pipeline,
+        host: &host,
         dir: &started.dir,
         incarnation: started.incarnation,
         restored: started.restored.as_ref(),
@@ -62,8 +64,7 @@ pub async fn run(
         names: names.clone(),
         reset: &started.reset,
     };
-    let host = started.host.clone();
-    let workers = crew.start(started.beginning.last_id.next(), (&host, started.turn), &worker_reports).await?;
+    let workers = crew.start(started.beginning.last_id.next(), started.turn, &worker_reports).await?;
     steps::reached(Point::Restored);
     let sinks = std::mem::take(&mut started.sinks);
     let machines = Machines::of(pipeline, &started, workers.restored, host.now_ms()).await?;
@@ -119,7 +120,7 @@ pub async fn run(
     running.show();
     drop(running);
     if end.is_ok() {
-        work::leave(pipeline, started.incarnation);
+        work::leave(&*started.host.files(), pipeline, started.incarnation);
     }
     match end {
         // What fails because a newer start has swept up behind us isn't tried again.

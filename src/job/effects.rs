@@ -280,8 +280,9 @@ impl Collector {
             steps::reached(Point::ManifestGone);
             self.manifests.retain(|m| m.name != old.name);
         }
-        let named: std::collections::BTreeSet<&str> =
-            self.manifests.iter().flat_map(|m| m.manifest.objects()).collect();
+        // Nobody asks what is named as long as nothing goes.
+        let named = self.manifests.iter().filter(|_| !gone.is_empty()).flat_map(|m| m.manifest.objects());
+        let named: std::collections::BTreeSet<&str> = named.collect();
         let is_named = |path: &str| named.contains(path) && holds(Guard::CollectUnnamed);
         let unneeded = |path: &&str| !is_named(path) && !savepoint::holds(path);
         for path in gone.iter().flat_map(|m| m.manifest.objects()).filter(unneeded) {
@@ -293,8 +294,8 @@ impl Collector {
             let left = sweep(&self.dir, self.ours, &self.manifests).await?;
             steps::reached(Point::Swept);
             tracing::debug!(left, "removed what earlier starts left unfinished");
-            let (work, ours) = (self.work.clone(), self.ours);
-            let removed = elsewhere(&*self.host, move || work::remove_older(&work, ours)).await;
+            let (files, work, ours) = (self.host.files(), self.work.clone(), self.ours);
+            let removed = elsewhere(&*self.host, move || work::remove_older(&*files, &work, ours)).await;
             if let Some(Err(error)) = removed {
                 let work = self.work.display();
                 tracing::warn!("working files of earlier starts in {work} not removed: {error}; they only take space");

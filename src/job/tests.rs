@@ -14,6 +14,7 @@ use super::work;
 use super::workers::Crew;
 use crate::checkpoint::dir::CheckpointDir;
 use crate::config::model::Pipeline;
+use crate::host::{Computer, Host};
 use crate::runtime::part::{Admission, FromWorker, Part, ToWorker};
 use crate::runtime::worker::{Step, Worker};
 use crate::simulate::log::{Entry, SimulatedLog, Topic};
@@ -94,8 +95,10 @@ async fn workers(world: &World) -> Vec<Worker> {
     let logs = [SourceLog { node: source, log, partitions: vec![] }];
     let dir = CheckpointDir::new(Arc::new(InMemory::new()), "memory".into());
     let (restored, partitions) = (None, [].as_slice());
+    let host: Arc<dyn Host> = Arc::new(Computer::default());
     let crew = Crew {
         pipeline: &world.pipeline,
+        host: &host,
         dir: &dir,
         incarnation: OURS,
         restored,

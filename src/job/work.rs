@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use floodmark_pipeline::ids::Incarnation;
+use floodmark_state::Files;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::checkpoint::dir::incarnation_name;
@@ -29,23 +30,19 @@ pub fn folder(pipeline: &Pipeline, incarnation: Incarnation) -> PathBuf {
 }
 
 /// Removes the folder of a start that has come to a good end, and the one around it if that was the last. What can't be removed is left to the next start.
-pub fn leave(pipeline: &Pipeline, incarnation: Incarnation) {
+pub fn leave(files: &dyn Files, pipeline: &Pipeline, incarnation: Incarnation) {
     let folder = folder(pipeline, incarnation);
-    if let Err(error) = std::fs::remove_dir_all(&folder) {
+    if let Err(error) = files.remove_folder(&folder) {
         tracing::debug!("{} not removed: {error}; the next start does it", folder.display());
     }
     // Others may lie beside it.
-    let _ = std::fs::remove_dir(base(pipeline));
+    let _ = files.remove_empty_folder(&base(pipeline));
 }
 
 /// Removes what starts before this one have left.
-pub fn remove_older(base: &Path, ours: Incarnation) -> io::Result<()> {
+pub fn remove_older(files: &dyn Files, base: &Path, ours: Incarnation) -> io::Result<()> {
     let ours = incarnation_name(ours);
-    for entry in std::fs::read_dir(base)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|name| name < ours.as_str()) {
-            std::fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
+    let found = files.list(base)?;
+    let mut older = found.into_iter().filter(|(name, _)| *name < ours);
+    older.try_for_each(|(name, _)| files.remove_folder(&base.join(name)))
 }

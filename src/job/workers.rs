@@ -89,6 +89,7 @@ pub struct RestoredState {
 /// What the workers of one run share.
 pub struct Crew<'a> {
     pub pipeline: &'a Pipeline,
+    pub host: &'a Arc<dyn Host>,
     pub dir: &'a CheckpointDir,
     pub incarnation: Incarnation,
     pub restored: Option<&'a Named>,
@@ -108,7 +109,7 @@ impl Crew<'_> {
     pub async fn start(
         &self,
         first: CheckpointId,
-        (host, turn): (&Arc<dyn Host>, Turn),
+        turn: Turn,
         reports: &UnboundedSender<FromWorker>,
     ) -> Result<Started, StartError> {
         let Built { workers, restored } = self.build(first).await?;
@@ -116,7 +117,7 @@ impl Crew<'_> {
         for (worker, bell) in workers {
             let (commands, receiver) = channel();
             let crank = Crank { worker, bell: bell.clone(), commands: receiver, reports: reports.clone() };
-            let turning = turn(host, crank);
+            let turning = turn(self.host, crank);
             let turning = Some(turning.map_err(|e| StartError::Worker(format!("can't start a thread: {e}")))?);
             handles.push(WorkerHandle { commands, bell, turning });
         }
@@ -214,7 +215,8 @@ impl Crew<'_> {
             key_groups: key_groups_of(worker.0, settings.workers, plan.max_parallelism),
             max_parallelism: plan.max_parallelism,
         };
-        Ok(if old.is_empty() { KeyedState::open(state)? } else { KeyedState::restore(state, old)? })
+        let files = self.host.files();
+        Ok(if old.is_empty() { KeyedState::open_on(files, state)? } else { KeyedState::restore_on(files, state, old)? })
     }
 
     /// A window's late rule is that of the sources above it; one that asks for the event rule asks for all it feeds.
@@ -261,8 +263,9 @@ impl Crew<'_> {
         let path = folder.join(&file.name);
         let bytes = self.dir.get(&file.path).await?;
         let io = |source| floodmark_state::StateError::Io { doing: "writing", path: path.clone(), source };
-        std::fs::create_dir_all(&folder).map_err(io)?;
-        std::fs::write(&path, &bytes).map_err(io)?;
+        let files = self.host.files();
+        files.make_folder(&folder).map_err(io)?;
+        files.write(&path, &bytes).map_err(io)?;
         if xxhash_rust::xxh3::xxh3_128(&bytes) != file.digest {
             let reason = "its digest is not the one in the manifest".into();
             return Err(floodmark_state::StateError::Damaged { path, reason }.into());

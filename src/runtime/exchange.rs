@@ -38,21 +38,35 @@ impl Queue {
 /// Wakes one worker.
 #[derive(Debug, Default)]
 pub struct Bell {
-    rung: Mutex<bool>,
+    state: Mutex<BellState>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct BellState {
+    rung: bool,
+    /// Somebody waits. Nobody else needs to be woken, which would cost a call of the system at each element.
+    awaited: bool,
 }
 
 impl Bell {
     pub fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_one();
+        let awaited = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.rung = true;
+            state.awaited
+        };
+        if awaited {
+            self.changed.notify_one();
+        }
     }
 
     /// Returns when the bell was rung since the last wait, or after `limit`.
     pub fn wait(&self, limit: Duration) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(rung, limit, |rung| !*rung);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.awaited = true;
+        let waited = self.changed.wait_timeout_while(state, limit, |state| !state.rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = BellState::default();
     }
 }
 

@@ -122,7 +122,8 @@ impl Chunks {
 
 impl io::Write for Chunks {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.open.capacity() == 0 {
+        // The first one may stay small: a sink that gets little needs no more than that.
+        if self.open.capacity() == 0 && !self.full.is_empty() {
             self.open.reserve_exact(CHUNK_CAPACITY);
         }
         self.open.extend_from_slice(bytes);

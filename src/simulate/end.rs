@@ -1,5 +1,5 @@
 //! What the tables must hold at the end of a simulation: what the oracle says, with the decisions that the engine recorded.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use floodmark_oracle::{Floor, Record};
 use floodmark_pipeline::ids::PartitionName;
@@ -100,6 +100,29 @@ pub fn compared(tables: &Tables, expected: &Result<Expected, String>) -> Vec<Vio
         }
     }
     violations
+}
+
+/// Rows by which all tables together differ from what they must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    pub missing: usize,
+    /// More often there than they should be.
+    pub repeated: usize,
+    /// That nobody expects at all.
+    pub strange: usize,
+}
+
+pub fn differences(tables: &Tables, expected: &Result<Expected, String>) -> Differences {
+    let mut found = Differences::default();
+    for (sink, right) in expected.iter().flat_map(|expected| &expected.tables) {
+        let rows = tables.get(sink).map_or(&[][..], Vec::as_slice);
+        found.missing += less(right, rows).1;
+        let known: BTreeSet<&String> = right.iter().collect();
+        let (repeated, strange): (Vec<_>, Vec<_>) = rows.iter().cloned().partition(|row| known.contains(row));
+        found.repeated += less(&repeated, right).1;
+        found.strange += strange.len();
+    }
+    found
 }
 
 /// What `all` has more of than `taken`: some of it, and how much. Both are sorted.

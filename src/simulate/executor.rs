@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -18,8 +19,11 @@ type TaskId = u64;
 #[derive(Clone)]
 pub struct Executor {
     inner: Arc<Mutex<Inner>>,
-    woken: Arc<Mutex<BTreeSet<TaskId>>>,
+    woken: Woken,
 }
+
+/// Tasks that can go on, in the order in which they were woken.
+type Woken = Arc<Mutex<Vec<TaskId>>>;
 
 struct Inner {
     now_ms: u64,
@@ -36,6 +40,7 @@ struct Slot {
     /// `None` while it is being polled, and for the task that is the process itself.
     task: Option<Task>,
     waker: Waker,
+    is_woken: Arc<AtomicBool>,
 }
 
 /// What a process runs until it ends. It stays on this thread, so whoever turns the executor keeps it.
@@ -56,12 +61,20 @@ struct Chosen {
 
 struct WakeTask {
     id: TaskId,
-    woken: Arc<Mutex<BTreeSet<TaskId>>>,
+    /// It is among the woken ones.
+    is_woken: Arc<AtomicBool>,
+    woken: Woken,
 }
 
 impl Wake for WakeTask {
     fn wake(self: Arc<Self>) {
-        lock(&self.woken).insert(self.id);
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::Relaxed) {
+            lock(&self.woken).push(self.id);
+        }
     }
 }
 
@@ -104,9 +117,10 @@ impl Executor {
     fn add(&self, process: ProcessId, task: Option<Task>) -> TaskId {
         let mut inner = lock(&self.inner);
         let id = inner.number();
-        let waker = Arc::new(WakeTask { id, woken: self.woken.clone() }).into();
-        inner.tasks.insert(id, Slot { process, task, waker });
-        lock(&self.woken).insert(id);
+        let is_woken = Arc::new(AtomicBool::new(true));
+        let waker = Arc::new(WakeTask { id, is_woken: is_woken.clone(), woken: self.woken.clone() }).into();
+        inner.tasks.insert(id, Slot { process, task, waker, is_woken });
+        lock(&self.woken).push(id);
         id
     }
 
@@ -171,12 +185,21 @@ impl Executor {
         let mut inner = lock(&self.inner);
         let mut woken = lock(&self.woken);
         let Inner { tasks, frozen, chance, .. } = &mut *inner;
-        woken.retain(|id| tasks.contains_key(id));
-        let ready: Vec<_> = woken.iter().filter(|id| !frozen.contains(&tasks[*id].process)).copied().collect();
-        let id = *chance.choice(&ready)?;
-        woken.remove(&id);
-        let slot = tasks.get_mut(&id)?;
-        Some(Chosen { id, process: slot.process, task: slot.task.take(), waker: slot.waker.clone() })
+        loop {
+            let at = if frozen.is_empty() {
+                (!woken.is_empty()).then(|| chance.usize(0..woken.len()))?
+            } else {
+                let is_ready = |id: &TaskId| tasks.get(id).is_none_or(|slot| !frozen.contains(&slot.process));
+                chance.choice(
+                    woken.iter().enumerate().filter(|(_, id)| is_ready(id)).map(|(at, _)| at).collect::<Vec<_>>(),
+                )?
+            };
+            let id = woken.remove(at);
+            // Who has ended may have been woken before.
+            let Some(slot) = tasks.get_mut(&id) else { continue };
+            slot.is_woken.store(false, Ordering::Relaxed);
+            return Some(Chosen { id, process: slot.process, task: slot.task.take(), waker: slot.waker.clone() });
+        }
     }
 
     /// When the next timer is due.

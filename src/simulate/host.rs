@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use floodmark_state::Files;
+
 use super::executor::{Executor, ProcessId};
+use super::files::MemoryFiles;
 use crate::host::{Host, Spawned, Task};
 use crate::runtime::crank::{Crank, Turning};
 use crate::runtime::worker::Step;
@@ -21,6 +24,7 @@ pub struct SimulatedHost {
     pub process: ProcessId,
     /// How far the wall clock, which people set, is off.
     pub skew_ms: Arc<AtomicI64>,
+    pub files: Arc<MemoryFiles>,
 }
 
 impl Host for SimulatedHost {
@@ -43,6 +47,10 @@ impl Host for SimulatedHost {
     fn spawn(&self, task: Task) -> Spawned {
         let (executor, id) = (self.executor.clone(), self.executor.spawn(self.process, task));
         Spawned::ended_by(move || executor.end(id))
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.files.clone()
     }
 
     fn run(&self, work: Box<dyn FnOnce() + Send>) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use floodmark_pipeline::ids::{Epoch, PartitionName};
-use floodmark_pipeline::invariants::{self, Commit, Violation, cut_follows};
+use floodmark_pipeline::invariants::{self, Commit, Cut, Violation, cut_follows};
 use floodmark_pipeline::mark::{Mark, RunningDigest};
 
 use super::executor::ProcessId;
@@ -32,6 +32,7 @@ struct Inner {
 
 struct Known {
     manifest: Manifest,
+    cut: Cut,
     /// The one that it goes on from.
     parent: Option<String>,
 }
@@ -51,9 +52,18 @@ impl Judge {
         self.lock().violations.clone()
     }
 
+    pub fn is_content(&self) -> bool {
+        self.lock().violations.is_empty()
+    }
+
     /// Manifests that became durable.
     pub fn checkpoints(&self) -> usize {
         self.lock().manifests.len()
+    }
+
+    /// Names of the manifests that are there.
+    pub fn there(&self) -> Vec<String> {
+        self.lock().there.iter().cloned().collect()
     }
 
     /// Next offsets by the newest manifest.
@@ -114,12 +124,12 @@ impl Inner {
         let Ok(manifest) = Manifest::decode(content) else { return };
         let of_this_start = self.manifests.iter().filter(|(_, k)| k.manifest.incarnation == manifest.incarnation);
         let before = of_this_start.max_by_key(|(_, known)| known.manifest.checkpoint).map(|(name, _)| name.clone());
-        let begins = before.is_none();
+        let (begins, cut) = (before.is_none(), manifest.cut());
         let parent = before.or_else(|| manifest.restored_from.clone());
         if let Some(known) = parent.as_ref().and_then(|parent| self.manifests.get(parent)) {
-            self.violations.extend(cut_follows(&known.manifest.cut(), &manifest.cut(), begins).err());
+            self.violations.extend(cut_follows(&known.cut, &cut, begins).err());
         }
-        self.manifests.insert(name.to_owned(), Known { manifest, parent });
+        self.manifests.insert(name.to_owned(), Known { manifest, cut, parent });
         self.there.insert(name.to_owned());
     }
 

@@ -11,6 +11,7 @@
 //! Tested: tests.rs beside it; `floodmark simulate`.
 mod end;
 mod executor;
+mod files;
 mod gate;
 mod host;
 mod judge;
@@ -24,7 +25,7 @@ mod store;
 mod table;
 mod world;
 
-pub use end::floor;
+pub use end::{Differences, floor};
 pub use gate::{Class, Fault, Trouble};
 pub use minimise::minimise;
 pub use scenario::{Event, Harm, Scenario};

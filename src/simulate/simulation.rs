@@ -14,14 +14,14 @@ use floodmark_pipeline::invariants::{Invariant, Violation};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use super::end;
+use super::end::{self, Differences};
 use super::executor::{Executor, ProcessId, Program, Stepped};
 use super::gate::{Gate, Upshot};
 use super::judge::Judge;
 use super::log::{Entry, Topic};
 use super::scenario::{Event, Harm, SINKS, Scenario};
 use super::table::Table;
-use super::world::World;
+use super::world::{Held, World};
 use crate::config::Diagnostics;
 use crate::config::model::Pipeline;
 use crate::job::{self, Failure, Options, Request};
@@ -47,6 +47,8 @@ pub struct Report {
     pub starts: usize,
     /// Rows of all tables.
     pub rows: usize,
+    /// How the tables differ at the end from what they must hold.
+    pub differences: Differences,
     pub trace: Vec<String>,
 }
 
@@ -58,7 +60,19 @@ impl Report {
     fn of_a_refused_file(seed: u64, refused: &Diagnostics) -> Self {
         let violations = vec![Violation::new(Invariant::R1, refused.to_string())];
         let (faults, checkpoints, requests, starts, rows) = (0, 0, 0, 0, 0);
-        Self { seed, violations, refused: None, faults, checkpoints, requests, starts, rows, trace: vec![] }
+        let differences = Differences::default();
+        Self {
+            seed,
+            violations,
+            refused: None,
+            faults,
+            checkpoints,
+            requests,
+            starts,
+            rows,
+            differences,
+            trace: vec![],
+        }
     }
 }
 
@@ -105,6 +119,10 @@ struct Simulation {
     over: Option<Over>,
     /// Tables as they were at times.
     copies: Vec<BTreeMap<NodeId, Option<Table>>>,
+    /// What sinks held when a manifest had just become the newest, if somebody will go back there.
+    past: Option<BTreeMap<String, Held>>,
+    /// Where the next start goes on, and how many manifests there were when that was said: once there is another, it has gone on.
+    from: Option<(String, usize)>,
 }
 
 enum Over {
@@ -144,8 +162,13 @@ impl Simulation {
             is_harmed: false,
             over: None,
             copies: vec![],
+            past: None,
+            from: None,
             scenario,
         };
+        if simulation.scenario.events.iter().any(|(_, event)| matches!(event, Event::GoBack { .. })) {
+            simulation.past = Some(BTreeMap::new());
+        }
         simulation.at(0, Deed::Start);
         for (at_ms, event) in simulation.scenario.events.clone() {
             simulation.at(at_ms, Deed::Event(event));
@@ -165,13 +188,14 @@ impl Simulation {
 
     fn run(mut self) -> Report {
         let mut steps = 0;
-        while self.over.is_none() && self.judge.violations().is_empty() {
+        while self.over.is_none() && (self.judge.is_content() || !self.scenario.is_watched) {
             if let Some(stepped) = self.executor.step(&mut self.programs) {
                 steps += 1;
                 if let Stepped::Ended(process, end) = stepped {
                     self.ended(process, end);
                 }
                 self.upshots();
+                self.remember();
             } else {
                 self.pass_time();
             }
@@ -222,7 +246,10 @@ impl Simulation {
         let (requests, receiver) = unbounded_channel();
         let (status, watched) = watch::channel(Status::starting("simulated"));
         let (pipeline, world) = (self.pipeline.clone(), self.world.seen_by(process));
-        let options = Options { drain: drains, wait: true, ..Options::default() };
+        let known = self.judge.checkpoints();
+        self.from = self.from.take().filter(|(_, then)| *then == known);
+        let from = self.from.as_ref().map(|(name, _)| name.clone());
+        let options = Options { drain: drains, wait: true, from, ..Options::default() };
         let program = async move { job::run_in(|| Ok(world), &pipeline, &options, receiver, &status).await };
         self.programs.insert(process, Box::pin(program));
         self.executor.begin(process);
@@ -265,6 +292,25 @@ impl Simulation {
         }
     }
 
+    fn remember(&mut self) {
+        let Some(past) = &mut self.past else { return };
+        for name in self.judge.there() {
+            past.entry(name).or_insert_with(|| self.world.copy());
+        }
+    }
+
+    fn go_back(&mut self, to: usize) {
+        let all: Vec<_> = self.processes.keys().copied().collect();
+        all.into_iter().for_each(|process| self.kill(process));
+        let there = self.judge.there();
+        let Some(past) = &self.past else { return };
+        if let Some((name, copy)) = there.get(to % there.len().max(1)).and_then(|name| past.get_key_value(name)) {
+            self.gate.say(format_args!("back to {name}"));
+            self.world.bring_back(copy);
+            self.from = Some((name.clone(), self.judge.checkpoints()));
+        }
+    }
+
     fn kill(&mut self, process: ProcessId) {
         self.gate.say(format_args!("p{process} is killed"));
         self.processes.remove(&process);
@@ -293,6 +339,7 @@ impl Simulation {
             Event::Compact { sink } => self.world.with_table(SINKS[sink], |table| table.as_mut().map(Table::compact)),
             Event::Expire { sink } => self.world.with_table(SINKS[sink], |table| table.as_mut().map(Table::expire)),
             Event::SetClock { by_ms } => self.world.skew_ms.store(by_ms, Ordering::Relaxed),
+            Event::GoBack { to } => self.go_back(to),
             Event::Harm(harm) => self.harm(harm),
         }
     }
@@ -355,13 +402,15 @@ impl Simulation {
             self.executor.kill(process);
         }
         let tables = self.world.rows();
-        let mut violations = self.judge.violations();
+        let mut violations = if self.scenario.is_watched { self.judge.violations() } else { vec![] };
         let mut refused = None;
+        let mut differences = Differences::default();
         match self.over.take() {
             None => {}
             Some(Over::Drained) if self.is_harmed => violations.extend(end::nothing_twice(&tables)),
             Some(Over::Drained) => {
                 let expected = end::expected(&self.scenario.file, &self.world.topic, &self.judge.decisions());
+                differences = end::differences(&tables, &expected);
                 violations.extend(end::compared(&tables, &expected));
             }
             Some(Over::Refused(why)) if self.is_harmed => refused = Some(why),
@@ -378,6 +427,7 @@ impl Simulation {
             requests: self.gate.requests(),
             starts: self.starts,
             rows: tables.values().map(Vec::len).sum(),
+            differences,
             trace: self.gate.trace(),
         }
     }

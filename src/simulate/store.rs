@@ -55,6 +55,25 @@ impl Disk {
         }
     }
 
+    /// A copy of all that is on it.
+    pub fn copy(&self) -> InMemory {
+        self.objects.fork()
+    }
+
+    /// Everything on it is as it was in the copy.
+    pub fn bring_back(&self, copy: &InMemory) {
+        let then = Self { objects: Arc::new(copy.fork()), ..self.clone() };
+        for path in self.paths() {
+            let gone = now(self.objects.delete(&Path::from(path)));
+            debug_assert!(gone.is_ok(), "{gone:?}");
+        }
+        for path in then.paths() {
+            let content = then.content(&path).unwrap_or_default();
+            let put = now(self.objects.put(&Path::from(path), content.into()));
+            debug_assert!(put.is_ok(), "{put:?}");
+        }
+    }
+
     /// What is on it, for who looks on from outside.
     pub fn objects(&self) -> Arc<InMemory> {
         self.objects.clone()

@@ -1,13 +1,14 @@
 //! What outlives the processes of a simulation: the log, the checkpoint directory, the tables; and what one process sees of it.
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, PoisonError};
 
 use floodmark_pipeline::ids::NodeId;
 use floodmark_pipeline::schema::Schema;
+use object_store::memory::InMemory;
 
 use super::executor::ProcessId;
+use super::files::MemoryFiles;
 use super::gate::Gate;
 use super::host::{SimulatedHost, as_task};
 use super::judge::Judge;
@@ -20,7 +21,7 @@ use crate::checkpoint::dir::CheckpointDir;
 use crate::config::model::{IcebergConfig, Pipeline, SinkConnector};
 use crate::host::Host;
 use crate::iceberg::mark::Identity;
-use crate::job::{self, running_digest, work};
+use crate::job::{self, running_digest};
 use crate::sink::Sink;
 use crate::sink::file::FileSink;
 use crate::source::Log;
@@ -37,8 +38,14 @@ pub struct World {
     checkpoints: Disk,
     sinks: BTreeMap<NodeId, (String, Sunk)>,
     lake: Lake,
-    /// Where working databases lie, on a real disk.
-    work: PathBuf,
+    /// Where working databases lie.
+    files: Arc<MemoryFiles>,
+}
+
+/// What sinks held at a time.
+pub struct Held {
+    tables: BTreeMap<NodeId, Option<Table>>,
+    folders: BTreeMap<NodeId, InMemory>,
 }
 
 /// What takes the rows.
@@ -77,14 +84,15 @@ impl World {
             lake: Lake::new(is_durable),
             checkpoints: Disk::new("checkpoints", is_durable, Some(Arc::new(judge.clone()))),
             sinks: pipeline.sinks.iter().map(sink).collect(),
-            work: work::base(pipeline),
+            files: Arc::default(),
         }
     }
 
     /// What one process has of it.
     pub fn seen_by(&self, process: ProcessId) -> job::World {
         let pipeline = &self.pipeline.plan.pipeline;
-        let host = SimulatedHost { executor: self.gate.executor.clone(), process, skew_ms: self.skew_ms.clone() };
+        let (executor, skew_ms, files) = (self.gate.executor.clone(), self.skew_ms.clone(), self.files.clone());
+        let host = SimulatedHost { executor, process, skew_ms, files };
         let host: Arc<dyn Host> = Arc::new(host);
         let store = |disk: &Disk| SimulatedStore { disk: disk.clone(), gate: self.gate.clone(), process };
         let dir = CheckpointDir::new(Arc::new(store(&self.checkpoints)), "simulated".into());
@@ -150,6 +158,27 @@ impl World {
         tables.collect()
     }
 
+    /// Tables and folders as they are now.
+    pub fn copy(&self) -> Held {
+        let folder = |(id, (_, sunk)): (&NodeId, &(String, Sunk))| match sunk {
+            Sunk::Folder(disk) => Some((*id, disk.copy())),
+            Sunk::Table(_) | Sunk::Iceberg(..) => None,
+        };
+        Held { tables: self.tables(), folders: self.sinks.iter().filter_map(folder).collect() }
+    }
+
+    pub fn bring_back(&self, copy: &Held) {
+        for (id, (_, sunk)) in &self.sinks {
+            match (sunk, copy.tables.get(id), copy.folders.get(id)) {
+                (Sunk::Table(place), Some(table), _) => {
+                    place.lock().unwrap_or_else(PoisonError::into_inner).clone_from(table);
+                }
+                (Sunk::Folder(disk), _, Some(folder)) => disk.bring_back(folder),
+                _ => {}
+            }
+        }
+    }
+
     /// Rows that readers see.
     pub fn rows(&self) -> Tables {
         self.sinks.values().map(|(name, sunk)| (name.clone(), sunk.rows(&self.lake))).collect()
@@ -174,12 +203,5 @@ impl Sunk {
             .collect();
         rows.sort();
         rows
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        // No worker, no folder.
-        let _ = std::fs::remove_dir_all(&self.work);
     }
 }

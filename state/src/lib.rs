@@ -22,6 +22,7 @@ mod conformance;
 pub use backend::BackendKind;
 pub use digest::StateDigest;
 pub use error::StateError;
+pub use files::{Files, LocalDisk};
 pub use seen::Ids;
 pub use snapshot::{OldFile, OldStore, Snapshot, StateFile};
 pub use store::{KeyedState, StateSettings};

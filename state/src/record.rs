@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::backend::{BackendKind, IdEntry, ValueChange};
 use crate::digest::StateDigest;
 use crate::error::StateError;
+use crate::files::{self, Files};
 
 pub(crate) const STATE_FILE: &str = "STATE";
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -76,8 +77,8 @@ impl Record {
         out
     }
 
-    pub fn read(path: &Path) -> Result<Self, StateError> {
-        let bytes = std::fs::read(path).map_err(|e| StateError::io("reading", path, e))?;
+    pub fn read(files: &dyn Files, path: &Path) -> Result<Self, StateError> {
+        let bytes = files::read(files, path)?;
         Self::decode(&bytes, path)
     }
 

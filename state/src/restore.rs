@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use floodmark_pipeline::hash::KeyHash;
 use floodmark_pipeline::ids::NodeId;
@@ -14,7 +15,7 @@ use floodmark_pipeline::state::Bucket;
 
 use crate::backend::{Backend, Family, IdEntry, IdScan};
 use crate::error::StateError;
-use crate::files;
+use crate::files::{self, Files, LocalDisk};
 use crate::key_groups::hashes;
 use crate::record::{Record, STATE_FILE};
 use crate::seen::{FILTER_ENDING, SeenNode};
@@ -25,34 +26,38 @@ use crate::values::ValuesNode;
 impl KeyedState {
     /// A store with the content that `from`, the stores of all workers at one checkpoint, has for the key groups of `settings`.
     pub fn restore(settings: StateSettings, from: &[OldStore]) -> Result<Self, StateError> {
+        Self::restore_on(Arc::new(LocalDisk), settings, from)
+    }
+
+    pub fn restore_on(files: Arc<dyn Files>, settings: StateSettings, from: &[OldStore]) -> Result<Self, StateError> {
         let mut records = vec![];
         for store in from {
             let state = store.files.iter().find(|file| file.name == STATE_FILE);
             let state = state.ok_or_else(|| StateError::Missing { name: STATE_FILE.into() })?;
-            let record = Record::read(&state.path)?;
+            let record = Record::read(&*files, &state.path)?;
             if record.max_parallelism != settings.max_parallelism {
                 let (found, asked) = (record.max_parallelism, settings.max_parallelism);
                 return Err(StateError::MaxParallelism { found, asked });
             }
-            whole(store, &record)?;
+            whole(&*files, store, &record)?;
             records.push(record);
         }
         covered(&settings.key_groups, &records)?;
-        files::make_new_folder(&settings.db_folder())?;
+        files::make_new_folder(&*files, &settings.db_folder())?;
         let same = records
             .iter()
             .position(|record| record.key_groups == settings.key_groups && record.backend == settings.backend);
         let mut state = match same {
             Some(at) => {
-                bring_store(&from[at], &settings.db_folder())?;
-                bring_filters(&from[at], &settings.filters())?;
-                let (mut state, filters) = Self::over(settings)?;
+                bring_store(&*files, &from[at], &settings.db_folder())?;
+                bring_filters(&*files, &from[at], &settings.filters())?;
+                let (mut state, filters) = Self::over(files, settings)?;
                 state.apply(records.swap_remove(at), filters)?;
                 state.old_store = Some(at);
                 state
             }
             None => {
-                let (mut state, _) = Self::over(settings)?;
+                let (mut state, _) = Self::over(files, settings)?;
                 state.import(from, records)?;
                 state
             }
@@ -74,9 +79,9 @@ impl KeyedState {
                 continue;
             }
             let folder = folder.join(at.to_string());
-            files::make_folder(&folder)?;
-            bring_store(store, &folder)?;
-            let backend = self.settings.open_backend(record.backend, folder)?;
+            files::make_folder(&*self.files, &folder)?;
+            bring_store(&*self.files, store, &folder)?;
+            let backend = self.settings.open_backend(&self.files, record.backend, folder)?;
             sources.push(Source { backend, record, key_groups: both });
         }
         let room = (self.settings.budget_bytes / 8) as usize / size_of::<IdEntry>();
@@ -87,7 +92,7 @@ impl KeyedState {
             self.import_values(id, &name, &sources)?;
         }
         drop(sources);
-        files::remove_folder(&folder)
+        files::remove_folder(&*self.files, &folder)
     }
 
     fn import_ids(&mut self, id: NodeId, name: &str, sources: &[Source], room: usize) -> Result<(), StateError> {
@@ -230,26 +235,26 @@ impl Runs<'_> {
     }
 }
 
-fn bring_store(store: &OldStore, folder: &Path) -> Result<(), StateError> {
-    bring(store, folder, |name| name != STATE_FILE && !name.ends_with(FILTER_ENDING))
+fn bring_store(files: &dyn Files, store: &OldStore, folder: &Path) -> Result<(), StateError> {
+    bring(files, store, folder, |name| name != STATE_FILE && !name.ends_with(FILTER_ENDING))
 }
 
-fn bring_filters(store: &OldStore, folder: &Path) -> Result<(), StateError> {
-    files::make_folder(folder)?;
-    bring(store, folder, |name| name.ends_with(FILTER_ENDING))
+fn bring_filters(files: &dyn Files, store: &OldStore, folder: &Path) -> Result<(), StateError> {
+    files::make_folder(files, folder)?;
+    bring(files, store, folder, |name| name.ends_with(FILTER_ENDING))
 }
 
-fn bring(store: &OldStore, folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<(), StateError> {
-    let mut files = store.files.iter().filter(|file| wanted(&file.name));
-    files.try_for_each(|file| files::bring(&file.name, &file.path, &folder.join(&file.name)))
+fn bring(files: &dyn Files, store: &OldStore, folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<(), StateError> {
+    let mut wanted = store.files.iter().filter(|file| wanted(&file.name));
+    wanted.try_for_each(|file| files::bring(files, &file.name, &file.path, &folder.join(&file.name)))
 }
 
 /// Every file that STATE names must be there at its length.
-fn whole(store: &OldStore, record: &Record) -> Result<(), StateError> {
+fn whole(files: &dyn Files, store: &OldStore, record: &Record) -> Result<(), StateError> {
     for (name, length) in &record.files {
         let missing = || StateError::Missing { name: name.clone() };
         let file = store.files.iter().find(|file| file.name == *name).ok_or_else(missing)?;
-        let found = std::fs::metadata(&file.path).map_err(|e| StateError::io("looking at", &file.path, e))?.len();
+        let found = files.length(&file.path).map_err(|e| StateError::io("looking at", &file.path, e))?;
         if found != *length {
             return Err(StateError::damaged(&file.path, format!("it has {found} bytes of {length}")));
         }

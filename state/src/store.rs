@@ -12,6 +12,7 @@
 //! Doesn't know: where checkpoints are kept, other workers. Keeps: a snapshot is whole and unaffected by what comes after, until it is released.
 //! Tested: conformance.
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use floodmark_pipeline::state::Bucket;
 use crate::backend::{Backend, BackendKind, Family, IdEntry};
 use crate::digest::StateDigest;
 use crate::error::StateError;
-use crate::files;
+use crate::files::{self, Files, LocalDisk, SharedFiles};
 use crate::memory::MemoryBackend;
 use crate::record::{Record, STATE_FILE};
 use crate::rocks::RocksBackend;
@@ -52,6 +53,7 @@ const WAITING_BYTES: usize = 1 << 20;
 const MOST_FRESH: u64 = 4 << 20;
 
 pub struct KeyedState {
+    pub(crate) files: SharedFiles,
     pub(crate) settings: StateSettings,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) seen: BTreeMap<NodeId, SeenNode>,
@@ -71,23 +73,27 @@ struct Bases {
 }
 
 impl KeyedState {
-    /// A store without content.
+    /// A store without content, on the local disk.
     pub fn open(settings: StateSettings) -> Result<Self, StateError> {
-        files::make_new_folder(&settings.db_folder())?;
-        Ok(Self::over(settings)?.0)
+        Self::open_on(Arc::new(LocalDisk), settings)
+    }
+
+    pub fn open_on(files: Arc<dyn Files>, settings: StateSettings) -> Result<Self, StateError> {
+        files::make_new_folder(&*files, &settings.db_folder())?;
+        Ok(Self::over(files, settings)?.0)
     }
 
     /// A store over what lies in the working folder, and the filters found there.
-    pub(crate) fn over(settings: StateSettings) -> Result<(Self, Vec<SavedFilter>), StateError> {
-        files::make_folder(&settings.folder.join("snapshots"))?;
-        let backend = settings.open_backend(settings.backend, settings.db_folder())?;
+    pub(crate) fn over(files: SharedFiles, settings: StateSettings) -> Result<(Self, Vec<SavedFilter>), StateError> {
+        files::make_folder(&*files, &settings.folder.join("snapshots"))?;
+        let backend = settings.open_backend(&files, settings.backend, settings.db_folder())?;
         let limits = settings.limits();
         let named = |(id, name): &(NodeId, String)| (*id, Arc::<str>::from(name.as_str()));
         let seen = settings.dedup.iter().map(named).map(|(id, name)| (id, SeenNode::new(name, limits))).collect();
         let values = settings.windows.iter().map(named).map(|(id, name)| (id, ValuesNode::new(name))).collect();
-        let (filters, saved) = FilterFolder::open(settings.filters())?;
+        let (filters, saved) = FilterFolder::open(files.clone(), settings.filters())?;
         let bases = Bases::default();
-        Ok((Self { settings, backend, seen, values, changed: true, old_store: None, filters, bases }, saved))
+        Ok((Self { files, settings, backend, seen, values, changed: true, old_store: None, filters, bases }, saved))
     }
 
     /// Which of the stores it was restored from it goes on with, so that their immutable files are still the same under the same names.
@@ -170,14 +176,14 @@ impl KeyedState {
             self.changed |= node.save_filters(&mut self.filters)?;
         }
         let folder = self.settings.snapshots().join(checkpoint.to_string());
-        if folder.exists() {
-            return Err(StateError::SnapshotTwice(checkpoint));
-        }
+        self.files.make_new_folder(&folder).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => StateError::SnapshotTwice(checkpoint),
+            _ => StateError::io("making", &folder, e),
+        })?;
         let mut files = self.link_base(checkpoint)?;
-        files::make_folder(&folder)?;
         let path = folder.join(STATE_FILE);
         let record = self.record(&files).encode();
-        files::write(&path, &record)?;
+        files::write(&*self.files, &path, &record)?;
         files.push(StateFile { name: STATE_FILE.into(), path, length: record.len() as u64, immutable: false });
         Ok(Snapshot { checkpoint, files, digest: self.digest() })
     }
@@ -235,7 +241,7 @@ impl KeyedState {
         }
         let folder = self.settings.base(self.bases.newest);
         self.bases.used_by.entry(self.bases.newest).or_default().insert(checkpoint);
-        let listed = files::list(&folder)?;
+        let listed = files::list(&*self.files, &folder)?;
         let file = |(name, length): (String, u64)| {
             let (path, immutable) = (folder.join(&name), files::is_immutable(&name));
             StateFile { name, path, length, immutable }
@@ -245,7 +251,7 @@ impl KeyedState {
 
     /// Removes the local files of a snapshot that is no longer needed here.
     pub fn release(&mut self, checkpoint: CheckpointId) -> Result<(), StateError> {
-        files::remove_folder(&self.settings.snapshots().join(checkpoint.to_string()))?;
+        files::remove_folder(&*self.files, &self.settings.snapshots().join(checkpoint.to_string()))?;
         for base in self.bases.used_by.keys().copied().collect::<Vec<_>>() {
             if let Some(users) = self.bases.used_by.get_mut(&base) {
                 users.remove(&checkpoint);
@@ -261,7 +267,7 @@ impl KeyedState {
             return Ok(());
         }
         self.bases.used_by.remove(&base);
-        files::remove_folder(&self.settings.base(base))
+        files::remove_folder(&*self.files, &self.settings.base(base))
     }
 
     /// Takes over what a record says of the families that the working store was opened with.
@@ -314,9 +320,14 @@ impl StateSettings {
         self.snapshots().join(format!("base-{number}"))
     }
 
-    pub(crate) fn open_backend(&self, kind: BackendKind, folder: PathBuf) -> Result<Box<dyn Backend>, StateError> {
+    pub(crate) fn open_backend(
+        &self,
+        files: &SharedFiles,
+        kind: BackendKind,
+        folder: PathBuf,
+    ) -> Result<Box<dyn Backend>, StateError> {
         Ok(match kind {
-            BackendKind::Memory => Box::new(MemoryBackend::open(folder)?),
+            BackendKind::Memory => Box::new(MemoryBackend::open(files.clone(), folder)?),
             BackendKind::Rocksdb => Box::new(RocksBackend::open(folder, self.folder.join("runs"), self.cache_bytes())?),
         })
     }

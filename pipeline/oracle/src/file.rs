@@ -70,33 +70,27 @@ impl<'a> Section<'a> {
 fn aggregate<'a>(name: &'a str, call: &'a Value) -> Option<Aggregate<'a>> {
     let (function, rest) = call.as_str()?.split_once('(')?;
     let column = rest.trim_end().strip_suffix(')')?.trim();
-    Some((name, function.trim(), Some(column).filter(|column| !column.is_empty())))
+    let known = ["count", "sum", "min", "max", "avg"];
+    let function = known.into_iter().find(|known| known.eq_ignore_ascii_case(function.trim()))?;
+    Some((name, function, Some(column).filter(|column| !["", "*"].contains(column))))
 }
 
 fn column(name: &str, spec: &Value) -> Result<(Column, Origin), String> {
-    let inner = spec.as_table().map(Section);
-    let given = inner.and_then(|inner| inner.text("type"));
-    let (ty, origin) = match (inner, inner.and_then(|inner| inner.text("from"))) {
-        (None, _) => (spec.as_str(), Origin::Path(vec![name.to_owned()])),
-        (_, Some(from)) => {
-            let own = match from {
-                "kafka.topic" => "string",
-                "kafka.partition" => "int32",
-                "kafka.offset" => "int64",
-                "kafka.timestamp" => "timestamp_ms?",
-                _ => "binary?",
-            };
-            (given.or(Some(own)), Origin::Metadata(from.to_owned()))
-        }
-        (Some(inner), None) => {
-            let path: Vec<String> = match inner.text("path") {
-                Some(path) => path.split('.').map(str::to_owned).collect(),
-                None => inner.names("path").into_iter().map(str::to_owned).collect(),
-            };
-            (given, Origin::Path(if path.is_empty() { vec![name.to_owned()] } else { path }))
-        }
+    let inner = |key| spec.as_table().and_then(|spec| Section(spec).text(key));
+    let own = inner("from").map(|from| match from {
+        "kafka.topic" => "string",
+        "kafka.partition" => "int32",
+        "kafka.offset" => "int64",
+        "kafka.timestamp" => "timestamp_ms?",
+        _ => "binary?",
+    });
+    let path = match spec.get("path") {
+        Some(Value::Array(path)) => path.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(path) => path.as_str().into_iter().flat_map(|path| path.split('.')).map(str::to_owned).collect(),
+        None => vec![name.to_owned()],
     };
-    let ty = ty.ok_or_else(|| format!("{name}: no type"))?;
+    let origin = inner("from").map_or(Origin::Path(path), |from| Origin::Metadata(from.to_owned()));
+    let ty = spec.as_str().or(inner("type")).or(own).ok_or_else(|| format!("{name}: no type"))?;
     let (ty, nullable) = ty.strip_suffix('?').map_or((ty, false), |ty| (ty, true));
     let ty = Type::parse(ty).ok_or_else(|| format!("{name}: {ty} is no type"))?;
     Ok((Column { name: name.to_owned(), ty, nullable }, origin))

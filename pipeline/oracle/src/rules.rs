@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::file::{Column, Origin, Section};
 use crate::value::{Cell, Type};
@@ -58,22 +59,15 @@ impl Stream {
     }
 }
 
-const HOUR_MS: i64 = 3_600_000;
-const MS: Type = Type::Time { ms: true, utc: true };
-const PLACE: [(&str, Type); 3] = [("_topic", Type::Text), ("_partition", Type::Int32), ("_offset", Type::Int64)];
-const FIRST: [(&str, Type); 3] =
-    [("_first_topic", Type::Text), ("_first_partition", Type::Int32), ("_first_offset", Type::Int64)];
-const LATE: [(&str, Type); 5] = [
-    ("_watermark", MS),
-    ("_window_node", Type::Text),
-    ("_window_start", MS),
-    ("_window_end", MS),
-    ("_reason", Type::Text),
-];
+const PLACE: &str = "_topic string, _partition int32, _offset int64";
+const FIRST: &str = "_first_topic string, _first_partition int32, _first_offset int64";
+const LATE: &str = "_watermark timestamp_ms, _window_node string, _window_start timestamp_ms, _window_end timestamp_ms, \
+                    _reason string";
+const BOUNDS: &str = "window_start timestamp_ms, window_end timestamp_ms";
 
-fn with(columns: &[Column], more: &[&[(&str, Type)]]) -> Vec<Column> {
-    let more = more.iter().flat_map(|columns| columns.iter());
-    let more = more.map(|(name, ty)| Column { name: (*name).to_owned(), ty: *ty, nullable: true });
+fn with(columns: &[Column], more: &[&str]) -> Vec<Column> {
+    let more = more.iter().flat_map(|columns| columns.split(", ")).filter_map(|column| column.split_once(' '));
+    let more = more.filter_map(|(name, ty)| Some(Column { name: name.into(), ty: Type::parse(ty)?, nullable: true }));
     columns.iter().cloned().chain(more).collect()
 }
 
@@ -87,48 +81,34 @@ fn ms(time: i64) -> Cell {
 
 /// Decodes a source's records partition by partition, and gives each row its watermark.
 pub fn read(name: &str, source: Section<'_>, log: &[Record], floors: &[Floor], to: &mut Streams) -> Result<(), String> {
-    let (columns, origins): (Vec<_>, Vec<_>) = source.columns()?.into_iter().unzip();
-    let watermark = source.inner("watermark");
-    let bound_ms = watermark.map_or(Ok(None), |w| w.ms("bound"))?.unwrap_or(0);
-    // Files have no timestamp to be ahead of.
-    let max_future_ms = watermark.map_or(Ok(None), |w| w.ms("max_future"))?;
-    let max_future_ms = max_future_ms.or((source.text("type") != Some("file")).then_some(HOUR_MS));
+    let schema = source.columns()?;
+    let bound_ms = source.inner("watermark").map_or(Ok(None), |w| w.ms("bound"))?.unwrap_or(0);
     let late_by_event = source.text("lateness") == Some("event");
-    let mut errors = Stream { columns: with(&[], &[&PLACE]), rows: vec![] };
-    let mut rows = Stream { columns, rows: vec![] };
-    let mut partitions: BTreeMap<(&str, i32), Vec<&Record>> = BTreeMap::new();
-    for record in log.iter().filter(|record| record.source == name) {
-        partitions.entry((&record.topic, record.partition)).or_default().push(record);
-    }
-    for ((topic, partition), mut records) in partitions {
-        records.sort_by_key(|record| record.offset);
-        let of_partition = |f: &&Floor| f.source == name && f.topic == topic && f.partition == partition;
-        let floors: Vec<&Floor> = floors.iter().filter(of_partition).collect();
+    let mut errors = Stream { columns: with(&[], &[PLACE]), rows: vec![] };
+    let mut rows = Stream { columns: schema.iter().map(|(column, _)| column.clone()).collect(), rows: vec![] };
+    let mut log: Vec<&Record> = log.iter().filter(|record| record.source == name).collect();
+    log.sort_by_key(|record| (&record.topic, record.partition, record.offset));
+    for records in log.chunk_by(|a, b| (&a.topic, a.partition) == (&b.topic, b.partition)) {
         let mut largest: Option<i64> = None;
         for record in records {
-            let own = largest.map(|largest| largest - bound_ms);
-            let (watermark_ms, cause) = floors.iter().filter(|floor| floor.from_offset <= record.offset).fold(
-                (own, "late"),
-                |(highest, cause), floor| match highest {
-                    Some(highest) if highest >= floor.watermark_ms => (Some(highest), cause),
-                    _ => (Some(floor.watermark_ms), &floor.reason),
-                },
-            );
-            let place = (topic.to_owned(), partition, record.offset);
-            let row = |cells, time_ms| Row {
-                cells,
-                place: place.clone(),
-                time_ms,
-                watermark_ms,
-                cause: cause.to_owned(),
-                late_by_event,
+            let holds_here = |f: &&Floor| {
+                let of_partition = f.source == name && f.topic == record.topic && f.partition == record.partition;
+                of_partition && f.from_offset <= record.offset
             };
-            match decode(source, &rows.columns, &origins, max_future_ms, record)? {
-                Some((cells, time_ms)) => {
-                    largest = largest.max(time_ms);
-                    rows.rows.push(row(cells, time_ms.unwrap_or(0)));
-                }
-                None => errors.rows.push(row(place_cells(&place).into(), 0)),
+            let own = largest.map(|largest| largest - bound_ms);
+            let floor = floors.iter().rev().filter(holds_here).max_by_key(|floor| floor.watermark_ms);
+            let floor = floor.filter(|floor| own.is_none_or(|own| own < floor.watermark_ms));
+            let watermark_ms = floor.map_or(own, |floor| Some(floor.watermark_ms));
+            let cause = floor.map_or("late", |floor| &floor.reason).to_owned();
+            let place = (record.topic.clone(), record.partition, record.offset);
+            let mut row =
+                Row { cells: place_cells(&place).into(), place, time_ms: 0, watermark_ms, cause, late_by_event };
+            if let Some((cells, time_ms)) = decode(source, &schema, record)? {
+                largest = largest.max(time_ms);
+                (row.cells, row.time_ms) = (cells, time_ms.unwrap_or(0));
+                rows.rows.push(row);
+            } else {
+                errors.rows.push(row);
             }
         }
     }
@@ -140,47 +120,56 @@ pub fn read(name: &str, source: Section<'_>, log: &[Record], floors: &[Floor], t
 type Decoded = (Vec<Cell>, Option<i64>);
 
 /// `None`: a record for the errors output.
-fn decode(
-    source: Section<'_>,
-    columns: &[Column],
-    origins: &[Origin],
-    max_future_ms: Option<i64>,
-    record: &Record,
-) -> Result<Option<Decoded>, String> {
-    let json: Option<Json> = record.value.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
-    let Some(Json::Object(fields)) = json else { return Ok(None) };
+fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> Result<Option<Decoded>, String> {
+    let json = record.value.as_deref().and_then(|bytes| serde_json::from_slice::<&RawValue>(bytes).ok());
+    let Some(json) = json.filter(|json| json.get().starts_with('{')) else { return Ok(None) };
+    let mut fields = BTreeMap::new();
+    flatten(vec![], json.get(), &mut fields);
+    let is_on_way = |at: &[String], path: &[String]| path.iter().zip(at).all(|(wanted, found)| wanted == found);
     let is_known =
-        |name: &String| origins.iter().any(|origin| matches!(origin, Origin::Path(path) if path.first() == Some(name)));
+        |at: &Vec<String>| schema.iter().any(|(_, o)| matches!(o, Origin::Path(path) if is_on_way(at, path)));
     if source.text("unknown_fields") == Some("error") && !fields.keys().all(is_known) {
         return Ok(None);
     }
     let mut cells = vec![];
-    for (column, origin) in columns.iter().zip(origins) {
+    for (column, origin) in schema {
         let cell = match origin {
             Origin::Path(path) => {
-                let (first, rest) = path.split_first().ok_or("an empty path")?;
-                let found = rest.iter().fold(fields.get(first), |value, key| value?.get(key));
-                found.filter(|value| !value.is_null()).map_or(Some(Cell::Null), |value| column.ty.read(value))
+                let is_open = |n: usize| fields.get(&path[..n]).is_none_or(|on| on.starts_with('{') || on == "null");
+                match fields.get(path) {
+                    Some(json) if json != "null" => column.ty.read(json),
+                    _ => (0..path.len()).all(is_open).then_some(Cell::Null),
+                }
             }
             Origin::Metadata(name) => metadata(record, name, column.ty),
         };
-        match cell {
-            None => return Ok(None),
-            Some(Cell::Null) if !column.nullable => return Ok(None),
-            Some(cell) => cells.push(cell),
-        }
+        let Some(cell) = cell.filter(|cell| column.nullable || *cell != Cell::Null) else { return Ok(None) };
+        cells.push(cell);
     }
     let Some(event_time) = source.inner("event_time") else { return Ok(Some((cells, None))) };
     let time_ms = match event_time.text("field") {
         None => record.timestamp_ms,
-        Some(name) => match columns.iter().position(|column| column.name == name).map(|at| &cells[at]) {
+        Some(name) => match schema.iter().position(|(column, _)| column.name == name).map(|at| &cells[at]) {
             Some(Cell::Whole(us)) => i64::try_from(us.div_euclid(1_000)).ok(),
             _ => return Err(format!("no time {name}")),
         },
     };
+    // An hour; files have no timestamp to be ahead of.
+    let default_ms = (source.text("type") != Some("file")).then_some(3_600_000);
+    let max_future_ms = source.inner("watermark").map_or(Ok(None), |w| w.ms("max_future"))?.or(default_ms);
     let lead = time_ms.zip(record.timestamp_ms).map(|(time, logged)| time - logged);
     let is_future = lead.zip(max_future_ms).is_some_and(|(lead, most)| lead > most);
     Ok((!is_future).then_some((cells, time_ms)))
+}
+
+/// By its path, what stands at each field; of two with one path the last.
+fn flatten(at: Vec<String>, json: &str, to: &mut BTreeMap<Vec<String>, String>) {
+    // No path is as long as that.
+    if json.starts_with('{') && at.len() < 512 {
+        let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).unwrap_or_default();
+        fields.into_iter().for_each(|(name, value)| flatten([&at[..], &[name]].concat(), value.get(), to));
+    }
+    to.insert(at, json.to_owned());
 }
 
 fn metadata(record: &Record, name: &str, ty: Type) -> Option<Cell> {
@@ -228,8 +217,8 @@ fn dedup(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String>
     let (key, horizon_ms) = (input.places_of(&rule.names("key"))?, rule.ms("horizon")?.ok_or("no horizon")?);
     let bucket_ms = rule.ms("bucket")?.unwrap_or((horizon_ms / 24).max(1));
     let mut unique = Stream { columns: input.columns.clone(), rows: vec![] };
-    let mut duplicates = Stream { columns: with(&input.columns, &[&PLACE, &FIRST]), rows: vec![] };
-    let mut late = Stream { columns: with(&input.columns, &[&PLACE, &LATE]), rows: vec![] };
+    let mut duplicates = Stream { columns: with(&input.columns, &[PLACE, FIRST]), rows: vec![] };
+    let mut late = Stream { columns: with(&input.columns, &[PLACE, LATE]), rows: vec![] };
     let forgotten_at = |time_ms: i64| (time_ms.div_euclid(bucket_ms) + 1) * bucket_ms + horizon_ms;
     let mut seen: BTreeMap<Vec<String>, (i64, Place)> = BTreeMap::new();
     for row in &input.rows {
@@ -269,7 +258,7 @@ fn window(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String
     let (key, gap_ms, size_ms) = (input.places_of(&rule.names("key"))?, rule.ms("gap")?, rule.ms("size")?.unwrap_or(1));
     // A tumbling window steps by its size.
     let (slide_ms, offset_ms) = (rule.ms("slide")?.unwrap_or(size_ms), rule.ms("offset")?.unwrap_or(0));
-    let mut late = Stream { columns: with(&input.columns, &[&PLACE, &LATE]), rows: vec![] };
+    let mut late = Stream { columns: with(&input.columns, &[PLACE, LATE]), rows: vec![] };
     let mut windows = Windows::new();
     let mut by_key: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
     for row in &input.rows {
@@ -315,7 +304,7 @@ fn sessions<'a>(key: &[String], mut rows: Vec<&'a Row>, gap_ms: i64, to: &mut Wi
 
 /// One row for each window; of those that have a total which its type can't hold, key and bounds.
 fn fire(rule: Section<'_>, input: &Stream, key: &[usize], windows: Windows<'_>) -> Result<(Stream, Stream), String> {
-    let mut columns = with(&[], &[&[("window_start", MS), ("window_end", MS)]]);
+    let mut columns = with(&[], &[BOUNDS]);
     columns.extend(key.iter().map(|at| input.columns[*at].clone()));
     let mut errors = Stream { columns: columns.clone(), rows: vec![] };
     let mut computed = vec![];
@@ -367,8 +356,9 @@ fn total(function: &str, column: Option<usize>, ty: Type, result: Type, rows: &[
     }
     if ty == Type::Float64 {
         let floats = values.iter().filter_map(|cell| if let Cell::Float(number) = cell { Some(*number) } else { None });
-        let pick = if function == "min" { f64::min } else { f64::max };
-        return floats.reduce(pick).map(Cell::Float);
+        // −0.0 lies before 0.0.
+        let found = if function == "min" { floats.min_by(f64::total_cmp) } else { floats.max_by(f64::total_cmp) };
+        return found.map(Cell::Float);
     }
     let wholes: Vec<i128> =
         values.iter().filter_map(|cell| if let Cell::Whole(n) = cell { Some(*n) } else { None }).collect();

@@ -1,8 +1,18 @@
 //! Values: read from JSON by their type, written as the JSON that a person reads.
+use std::sync::LazyLock;
+
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use chrono::{DateTime, Datelike, NaiveDate};
+use regex_lite::Regex;
 use serde_json::Value as Json;
+
+/// Padding may be left out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// 1970-01-01, counted from the year 1.
 const EPOCH_DAY: i128 = 719_163;
@@ -73,20 +83,23 @@ impl Type {
         }
     }
 
-    /// `None`: not a value of this type.
-    pub fn read(self, json: &Json) -> Option<Cell> {
-        let whole = match (self, json) {
-            (Self::Bool, Json::Bool(yes)) => return Some(Cell::Bool(*yes)),
-            (Self::Text, Json::String(text)) => return Some(Cell::Text(text.clone())),
-            (Self::Binary, Json::String(text)) => return STANDARD.decode(text).ok().map(Cell::Bytes),
-            (Self::Float64, Json::Number(number)) => return number.as_f64().map(Cell::Float),
-            (Self::Decimal { scale, .. }, Json::Number(number)) => decimal(&number.to_string(), scale)?,
-            (Self::Decimal { scale, .. }, Json::String(text)) => decimal(text, scale)?,
-            (Self::Int32 | Self::Int64 | Self::Date, Json::Number(number)) => integer(number)?,
-            (Self::Time { ms, .. }, Json::Number(number)) => integer(number)? * if ms { 1_000 } else { 1 },
-            (Self::Date, Json::String(text)) => day(text)?,
-            (Self::Time { utc, .. }, Json::String(text)) => time(text, utc)?,
-            _ => return None,
+    /// A value as it stands in JSON, so that no digit of a number is lost. `None`: not a value of this type.
+    pub fn read(self, json: &str) -> Option<Cell> {
+        let text = || serde_json::from_str::<String>(json).ok();
+        let is_text = json.starts_with('"');
+        let whole = match self {
+            Self::Bool => return json.parse().ok().map(Cell::Bool),
+            Self::Text => return text().map(Cell::Text),
+            Self::Binary => return BASE64.decode(text()?).ok().map(Cell::Bytes),
+            Self::Float64 if !is_text => {
+                return json.parse().ok().filter(|float: &f64| float.is_finite()).map(Cell::Float);
+            }
+            Self::Decimal { scale, .. } if is_text => decimal(&text()?, scale)?,
+            Self::Decimal { scale, .. } => decimal(json, scale)?,
+            Self::Date if is_text => day(&text()?)?,
+            Self::Time { utc, .. } if is_text => time(&text()?, utc)?,
+            Self::Time { ms: true, .. } => json.parse::<i128>().ok()?.checked_mul(1_000)?,
+            _ => json.parse().ok()?,
         };
         self.holds(whole).then_some(Cell::Whole(whole))
     }
@@ -96,7 +109,7 @@ impl Type {
             (_, Cell::Null) => "null".into(),
             (_, Cell::Bool(yes)) => yes.to_string(),
             (_, Cell::Text(text)) => Json::from(text.as_str()).to_string(),
-            (_, Cell::Float(number)) => Json::from(*number).to_string(),
+            (_, Cell::Float(number)) => float(*number),
             (_, Cell::Bytes(bytes)) => format!("\"{}\"", bytes.iter().map(|b| format!("{b:02x}")).collect::<String>()),
             (Self::Decimal { scale, .. }, Cell::Whole(whole)) if scale > 0 => {
                 let unit = 10u128.pow(scale);
@@ -116,33 +129,64 @@ impl Type {
     }
 }
 
-/// Numbers with a fraction or an exponent aren't whole, whatever their value.
-fn integer(number: &serde_json::Number) -> Option<i128> {
-    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+/// With an exponent where there would be many zeros, and always with a fraction.
+fn float(number: f64) -> String {
+    let spelled = format!("{number:e}");
+    let (digits, power) = spelled.split_once('e').unwrap_or((&spelled, "0"));
+    let is_plain = (-5..=9).contains(&power.parse().unwrap_or(0));
+    let (digits, power) =
+        if is_plain { (number.to_string(), String::new()) } else { (digits.into(), format!("e{power}")) };
+    format!("{digits}{}{power}", if digits.contains('.') { "" } else { ".0" })
+}
+
+type Pattern = LazyLock<Option<Regex>>;
+static DECIMAL: Pattern = LazyLock::new(|| Regex::new(r"^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$").ok());
+static DAY: Pattern = LazyLock::new(|| Regex::new(r"^(\d{4}|[+-]\d{4,9})-(\d\d)-(\d\d)$").ok());
+static TIME: Pattern = LazyLock::new(|| {
+    Regex::new(r"^(.+)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?$").ok()
+});
+
+/// The whole and what stands at each group of a pattern; nothing where one isn't there.
+fn groups<'a>(pattern: &Pattern, text: &'a str) -> Option<Vec<&'a str>> {
+    let found = pattern.as_ref()?.captures(text)?;
+    Some(found.iter().map(|group| group.map_or("", |group| group.as_str())).collect())
+}
+
+fn number(text: &str) -> Option<i128> {
+    if text.is_empty() { Some(0) } else { text.parse().ok() }
 }
 
 /// At `scale` places; more places than that are no value.
 fn decimal(text: &str, scale: u32) -> Option<i128> {
-    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let fraction = fraction.trim_end_matches('0');
-    if fraction.len() > scale as usize || whole.is_empty() {
-        return None;
+    let [_, sign, whole, fraction, exponent] = groups(&DECIMAL, text)?[..] else { return None };
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    let behind = (digits.len() - significant.len()) as i128 + i128::from(scale) - fraction.len() as i128;
+    let zeros = number(exponent)?.saturating_add(behind);
+    if significant.is_empty() {
+        return Some(0);
     }
-    let padded = format!("{whole}{fraction:0<width$}", width = scale as usize);
-    let unsigned: i128 = padded.parse().ok()?;
-    Some(if negative { -unsigned } else { unsigned })
+    // No type has more places than 38.
+    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros < 39)?;
+    format!("{sign}{significant}{}", "0".repeat(zeros)).parse().ok()
 }
 
-/// Days since 1970-01-01 of `2026-01-31`.
+/// Days since 1970-01-01 of `2026-01-31`; a year of more or less than four digits has its sign.
 fn day(text: &str) -> Option<i128> {
-    let date: NaiveDate = text.parse().ok()?;
+    let [_, year, month, day] = groups(&DAY, text)?[..] else { return None };
+    let date = NaiveDate::from_ymd_opt(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
     Some(i128::from(date.num_days_from_ce()) - EPOCH_DAY)
 }
 
-/// `2026-01-31T10:00:00.5Z`, or without a zone.
+/// `2026-01-31T10:00:00.5Z`, `2026-01-31 11:00:00,5+01:00`, or without a zone; seconds may be left out.
 fn time(text: &str, utc: bool) -> Option<i128> {
-    let text = if utc { text.strip_suffix('Z')? } else { text };
-    let time: NaiveDateTime = text.parse().ok()?;
-    Some(i128::from(time.and_utc().timestamp_micros()))
+    let [_, date, h, m, s, micros, zulu, sign, ahead_h, ahead_m] = groups(&TIME, text)?[..] else { return None };
+    let [h, m, s, ahead_h, ahead_m] = [h, m, s, ahead_h, ahead_m].map(number);
+    let (below, has_zone) = (|most: i128| move |n: &i128| *n < most, !zulu.is_empty() || !sign.is_empty());
+    let minutes = h.filter(below(24))? * 60 + m.filter(below(60))?;
+    let ahead = (ahead_h.filter(below(24))? * 60 + ahead_m.filter(below(60))?) * if sign == "-" { -1 } else { 1 };
+    let seconds = day(date)? * 86_400 + (minutes - ahead) * 60 + s.filter(below(60))?;
+    // What is finer than a microsecond is no value.
+    let micros = Some(micros.trim_end_matches('0')).filter(|micros| has_zone == utc && micros.len() <= 6)?;
+    Some(seconds * 1_000_000 + format!("{micros:0<6}").parse::<i128>().ok()?)
 }

@@ -1,4 +1,5 @@
 //! The Iceberg sink against a SQLite catalog and a local warehouse: what it does when the catalog, another engine or its own twin interferes.
+mod guards;
 pub mod world;
 
 use floodmark_pipeline::ids::Incarnation;
@@ -139,10 +140,7 @@ async fn a_table_rolled_back_is_refused() {
     let old = lake.metadata().await.current_snapshot_id().unwrap();
     let mark = applied(&mut sink, mark.epoch, &second(&lake, &["b"])).await;
     let lost = lake.metadata().await.current_snapshot_id().unwrap();
-    let retention = SnapshotRetention::branch(None, None, None);
-    let back =
-        TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference: SnapshotReference::new(old, retention) };
-    lake.foreign(vec![back]).await;
+    lake.set_back(old).await;
     let expected = format!(
         "shop.events: rolled back under us: the mark was committed with snapshot {lost}, which `main` no longer contains"
     );

@@ -7,7 +7,7 @@ use arrow_array::{Array, RecordBatch, StringArray};
 use async_trait::async_trait;
 use floodmark_pipeline::schema::Schema;
 use futures::TryStreamExt;
-use iceberg::spec::{MAIN_BRANCH, Operation, Snapshot, Summary, TableMetadata};
+use iceberg::spec::{MAIN_BRANCH, Operation, Snapshot, SnapshotReference, SnapshotRetention, Summary, TableMetadata};
 use iceberg::table::StaticTable;
 use iceberg::{TableCreation, TableIdent, TableRequirement, TableUpdate};
 
@@ -105,6 +105,13 @@ impl Lake {
         let base = self.load().await;
         let answer = self.catalog.inner.commit(&self.table.ident, &base, vec![], updates).await.unwrap();
         assert_eq!(answer, Answer::Applied);
+    }
+
+    /// Somebody sets `main` back to a snapshot.
+    pub async fn set_back(&self, to: i64) {
+        let retention = SnapshotRetention::branch(None, None, None);
+        let reference = SnapshotReference::new(to, retention);
+        self.foreign(vec![TableUpdate::SetSnapshotRef { ref_name: MAIN_BRANCH.into(), reference }]).await;
     }
 
     /// An empty snapshot by another engine.

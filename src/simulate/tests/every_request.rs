@@ -69,6 +69,7 @@ fn scenario(workers: usize, faults: Vec<Fault>) -> Scenario {
         calm_at_ms: 100,
         is_durable: true,
         is_encoded: false,
+        is_watched: true,
     }
 }
 

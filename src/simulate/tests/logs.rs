@@ -33,6 +33,8 @@ struct Dials {
     batch_rows: usize,
     /// A step at which the first run is killed.
     kill_at: Option<usize>,
+    /// When everything is set back to a checkpoint, and to which.
+    back: Option<(u64, usize)>,
 }
 
 impl Dials {
@@ -103,7 +105,7 @@ fn dials() -> impl Strategy<Value = Dials> {
     // A horizon has at most a thousand buckets, and a window begins at less than a step.
     let dedup = (1i64..60, 1i64..30);
     let windows = (1i64..30, 1i64..30, 0i64..30, 1i64..15);
-    let run = (1usize..4, select(vec![1usize, 2, 7, 100]), proptest::option::of(0usize..150));
+    let run = (1usize..4, select(vec![1usize, 2, 7, 100]), proptest::option::of(0usize..150), back());
     (time, dedup, windows, run).prop_map(|(time, dedup, windows, run)| Dials {
         bound_ms: time.0,
         lateness: time.1,
@@ -116,7 +118,12 @@ fn dials() -> impl Strategy<Value = Dials> {
         workers: run.0,
         batch_rows: run.1,
         kill_at: run.2,
+        back: run.3,
     })
+}
+
+fn back() -> impl Strategy<Value = Option<(u64, usize)>> {
+    proptest::option::weighted(0.3, (15u64..95, 0usize..6))
 }
 
 /// Values of the first partition's records and of the second's: few ids, users and times, so that copies, ties and gaps of every width come up.
@@ -150,15 +157,17 @@ fn scenario(dials: &Dials, log: &[Vec<String>]) -> Scenario {
     let append =
         |(partition, values): (usize, &Vec<String>)| (0, Event::Append { partition, entries: entries(values) });
     let kill = dials.kill_at.map(|nth| Fault { class: None, nth, trouble: Trouble::Kill });
+    let back = dials.back.map(|(at_ms, to)| (at_ms, Event::GoBack { to }));
     Scenario {
         seed: dials.kill_at.unwrap_or(0) as u64,
         file: dials.file(),
         partitions: PARTITIONS,
-        events: log.iter().enumerate().map(append).collect(),
+        events: log.iter().enumerate().map(append).chain(back).collect(),
         faults: kill.into_iter().collect(),
         calm_at_ms: 100,
         is_durable: true,
         is_encoded: false,
+        is_watched: true,
     }
 }
 
@@ -198,3 +207,56 @@ fn such_logs_give_rows_to_every_output() {
     }
     assert!(rows.values().all(|rows| *rows > 5), "{rows:?}");
 }
+
+/// The log comes in portions, so that checkpoints lie in the midst of it.
+fn in_portions(dials: &Dials, log: &[Vec<String>]) -> Scenario {
+    let mut scenario = scenario(dials, log);
+    let appended = std::mem::take(&mut scenario.events);
+    for (at_ms, event) in appended {
+        let Event::Append { partition, entries } = event else {
+            scenario.events.push((at_ms, event));
+            continue;
+        };
+        let portions = (0..).step_by(12).zip(entries.chunks(3));
+        scenario
+            .events
+            .extend(portions.map(|(at_ms, some)| (at_ms, Event::Append { partition, entries: some.to_vec() })));
+    }
+    scenario.events.sort_by_key(|(at_ms, _)| *at_ms);
+    scenario
+}
+
+/// Metamorphic: what the tables hold rests on the log alone, and not on how often and from where it was begun anew.
+#[test]
+fn going_back_to_any_checkpoint_with_its_tables_changes_no_table() {
+    let mut runner = TestRunner::deterministic();
+    let mut went_back = 0;
+    for case in 0..20 {
+        let (dials, log) = (dials(), log()).new_tree(&mut runner).unwrap().current();
+        for to in 0..3 {
+            let dials = Dials { back: Some((100 + case * 6, to)), kill_at: None, ..dials.clone() };
+            let report = play(&Scenario { calm_at_ms: 250, ..in_portions(&dials, &log) });
+            assert!(report.is_right(), "{dials:?}: {}\n{}", report.violations[0], report.trace.join("\n"));
+            went_back += usize::from(report.trace.iter().any(|line| line.contains(" back to manifests/")));
+        }
+    }
+    assert!(went_back > 40, "{went_back} of 60");
+}
+
+/// The same from where it is killed at any request on its way, with tables of their own beside the folders.
+#[test]
+fn going_back_and_being_killed_at_any_request_changes_no_table() {
+    let mut runner = TestRunner::deterministic();
+    let (dials, log) = (dials(), log()).new_tree(&mut runner).unwrap().current();
+    for kill_at in (20..200).step_by(3) {
+        let dials = Dials { back: Some((120, kill_at)), kill_at: Some(kill_at), workers: 2, ..dials.clone() };
+        let mut scenario = Scenario { calm_at_ms: 250, ..in_portions(&dials, &log) };
+        scenario.file = scenario.file.replacen("type = \"file\"\ndir = \"s3://simulated/clean_rows\"", TABLE, 1);
+        let report = play(&scenario);
+        assert!(report.is_right(), "{dials:?}: {}\n{}", report.violations[0], report.trace.join("\n"));
+    }
+}
+
+const TABLE: &str = r#"type = "iceberg"
+catalog = { type = "sql", uri = "sqlite:simulated.db", warehouse = "s3://simulated/warehouse" }
+table = "lake.clean""#;

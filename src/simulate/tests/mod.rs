@@ -3,6 +3,7 @@ mod every_request;
 mod guards;
 mod logs;
 mod pages;
+mod types;
 
 use super::*;
 
@@ -19,7 +20,7 @@ fn what_can_go_wrong_changes_no_table() {
         refused += usize::from(report.refused.is_some());
     }
     assert!(
-        faults > 2 * SEEDS as usize && checkpoints > 10 * SEEDS as usize,
+        faults >= 3 * SEEDS as usize && checkpoints > 10 * SEEDS as usize,
         "{faults} faults, {checkpoints} checkpoints"
     );
     assert!(refused > 0, "no harm was noticed");

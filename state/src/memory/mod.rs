@@ -15,9 +15,10 @@ use floodmark_pipeline::hash::KeyHash;
 use self::run::{Content, Run};
 use crate::backend::{Backend, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
-use crate::files;
+use crate::files::{self, SharedFiles};
 
 pub(crate) struct MemoryBackend {
+    files: SharedFiles,
     folder: PathBuf,
     families: BTreeMap<Family, Vec<Run>>,
     next_run: u64,
@@ -25,26 +26,26 @@ pub(crate) struct MemoryBackend {
 
 impl MemoryBackend {
     /// Opens the runs in `folder`, if there are any.
-    pub fn open(folder: PathBuf) -> Result<Self, StateError> {
-        files::make_folder(&folder)?;
+    pub fn open(files: SharedFiles, folder: PathBuf) -> Result<Self, StateError> {
+        files::make_folder(&*files, &folder)?;
         let mut families: BTreeMap<Family, Vec<Run>> = BTreeMap::new();
         let mut next_run = 0;
-        for (name, _) in files::list(&folder)? {
+        for (name, _) in files::list(&*files, &folder)? {
             let Some(number) = name.strip_suffix(".run").and_then(|number| number.parse::<u64>().ok()) else {
                 continue;
             };
-            let (family, run) = Run::open(folder.join(name))?;
+            let (family, run) = Run::open(&*files, folder.join(name))?;
             families.entry(family).or_default().push(run);
             next_run = next_run.max(number + 1);
         }
-        Ok(Self { folder, families, next_run })
+        Ok(Self { files, folder, families, next_run })
     }
 
     fn push(&mut self, family: &Family, mut content: Content) -> Result<(), StateError> {
         let runs = self.families.entry(family.clone()).or_default();
         let mut merged = vec![];
         while let Some(last) = runs.pop_if(|last| last.entries < content.len() * 2) {
-            content = last.read()?.with(content);
+            content = last.read(&*self.files)?.with(content);
             merged.push(last);
         }
         if runs.is_empty() {
@@ -52,14 +53,14 @@ impl MemoryBackend {
         }
         let path = self.folder.join(format!("{:012}.run", self.next_run));
         self.next_run += 1;
-        runs.push(Run::write(path, family, &content)?);
-        merged.iter().try_for_each(|run| files::remove_file(&run.path))
+        runs.push(Run::write(&*self.files, path, family, &content)?);
+        merged.iter().try_for_each(|run| files::remove_file(&*self.files, &run.path))
     }
 
     fn read(&self, family: &Family) -> Result<Option<Content>, StateError> {
         let mut all: Option<Content> = None;
         for run in self.families.get(family).into_iter().flatten() {
-            let newer = run.read()?;
+            let newer = run.read(&*self.files)?;
             all = Some(match all {
                 Some(older) => older.with(newer),
                 None => newer,
@@ -103,14 +104,14 @@ impl Backend for MemoryBackend {
 
     fn drop_family(&mut self, family: &Family) -> Result<(), StateError> {
         let runs = self.families.remove(family).unwrap_or_default();
-        runs.iter().try_for_each(|run| files::remove_file(&run.path))
+        runs.iter().try_for_each(|run| files::remove_file(&*self.files, &run.path))
     }
 
     fn link_into(&mut self, folder: &Path) -> Result<(), StateError> {
-        files::make_folder(folder)?;
+        files::make_folder(&*self.files, folder)?;
         for run in self.families.values().flatten() {
             if let Some(name) = run.path.file_name() {
-                files::bring(&name.to_string_lossy(), &run.path, &folder.join(name))?;
+                files::bring(&*self.files, &name.to_string_lossy(), &run.path, &folder.join(name))?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::backend::{Family, IdEntry, ValueChange};
 use crate::error::StateError;
-use crate::files;
+use crate::files::{self, Files};
 use crate::record::{Reader, get_changes, get_id, put_bytes, put_changes, put_id, put_len};
 
 const MAGIC: &[u8; 8] = b"FMRUN\n\0\0";
@@ -57,7 +57,7 @@ fn merge<T>(older: Vec<T>, mut newer: Vec<T>, order: impl Fn(&T, &T) -> Ordering
 }
 
 impl Run {
-    pub fn write(path: PathBuf, family: &Family, content: &Content) -> Result<Self, StateError> {
+    pub fn write(files: &dyn Files, path: PathBuf, family: &Family, content: &Content) -> Result<Self, StateError> {
         let mut out = MAGIC.to_vec();
         out.extend(FORMAT_VERSION.to_le_bytes());
         let bucket = match family {
@@ -75,22 +75,22 @@ impl Run {
             Content::Values(changes) => put_changes(&mut out, changes),
         }
         out.extend(xxh3_64(&out).to_le_bytes());
-        files::write(&path, &out)?;
+        files::write(files, &path, &out)?;
         Ok(Self { path, entries: content.len() })
     }
 
-    pub fn open(path: PathBuf) -> Result<(Family, Self), StateError> {
-        let (family, content) = load(&path)?;
+    pub fn open(files: &dyn Files, path: PathBuf) -> Result<(Family, Self), StateError> {
+        let (family, content) = load(files, &path)?;
         Ok((family, Self { path, entries: content.len() }))
     }
 
-    pub fn read(&self) -> Result<Content, StateError> {
-        load(&self.path).map(|(_, content)| content)
+    pub fn read(&self, files: &dyn Files) -> Result<Content, StateError> {
+        load(files, &self.path).map(|(_, content)| content)
     }
 }
 
-fn load(path: &PathBuf) -> Result<(Family, Content), StateError> {
-    let bytes = std::fs::read(path).map_err(|e| StateError::io("reading", path, e))?;
+fn load(files: &dyn Files, path: &PathBuf) -> Result<(Family, Content), StateError> {
+    let bytes = files::read(files, path)?;
     let body = bytes.strip_prefix(MAGIC).ok_or_else(|| StateError::damaged(path, "it doesn't begin as a run"))?;
     let mut from = Reader(body);
     let version = from.u32().unwrap_or(0);

@@ -20,7 +20,7 @@ use rocksdb::{
 use self::options::FamilyOptions;
 use crate::backend::{Backend, Family, IdEntry, IdScan, Lookup, ValueChange, ValueScan};
 use crate::error::StateError;
-use crate::files;
+use crate::files::{self, LocalDisk};
 
 /// Runs at which a write waits for them to be merged.
 const MOST_RUNS: u64 = 48;
@@ -39,8 +39,8 @@ pub(crate) struct RocksBackend {
 impl RocksBackend {
     /// Opens the database in `folder`, or makes it.
     pub fn open(folder: PathBuf, runs: PathBuf, cache_bytes: u64) -> Result<Self, StateError> {
-        files::make_folder(&folder)?;
-        files::make_folder(&runs)?;
+        files::make_folder(&LocalDisk, &folder)?;
+        files::make_folder(&LocalDisk, &runs)?;
         let cache = Cache::new_lru_cache(cache_bytes as usize);
         let options = FamilyOptions::new(&cache);
         let database = options::database();

@@ -20,12 +20,17 @@ fn run(number: u64, ids: u64) -> Vec<IdEntry> {
 }
 
 fn bytes_on_disk(folder: &Path) -> u64 {
-    files::list(&folder.join("db")).unwrap().iter().filter(|(name, _)| name.ends_with(".sst")).map(|(_, n)| n).sum()
+    files::list(&LocalDisk, &folder.join("db"))
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| name.ends_with(".sst"))
+        .map(|(_, n)| n)
+        .sum()
 }
 
 /// What RocksDB says it runs with: the newest OPTIONS file, by family.
 fn effective_options(folder: &Path) -> Vec<(String, String)> {
-    let files = files::list(&folder.join("db")).unwrap();
+    let files = files::list(&LocalDisk, &folder.join("db")).unwrap();
     let newest = files.into_iter().map(|(name, _)| name).filter(|name| name.starts_with("OPTIONS-")).max().unwrap();
     let text = std::fs::read_to_string(folder.join("db").join(newest)).unwrap();
     text.split("\n[CFOptions \"")
@@ -106,7 +111,10 @@ fn a_database_without_one_of_its_files_is_not_opened() {
     let mut backend = open(folder.path());
     backend.write_ids(&family(1), &run(0, 100)).unwrap();
     drop(backend);
-    let table = files::list(&folder.path().join("db")).unwrap().into_iter().find(|(name, _)| name.ends_with(".sst"));
+    let table = files::list(&LocalDisk, &folder.path().join("db"))
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| name.ends_with(".sst"));
     std::fs::remove_file(folder.path().join("db").join(table.unwrap().0)).unwrap();
     let refused = RocksBackend::open(folder.path().join("db"), folder.path().join("runs"), 1 << 20).err().unwrap();
     assert!(matches!(refused, StateError::Rocks { doing: "opening", .. }), "{refused}");
