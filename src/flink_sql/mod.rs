@@ -54,7 +54,7 @@ pub fn script(
     let read = parse_unfilled(text, path, env)?;
     let job = Job::new(&read.pipeline, options, folder, given::keys(text), &read.filled);
     let refused = |problems| Diagnostics::new(path, text, problems);
-    for source in options.kafka.keys().filter(|name| !is_source(&job, name)) {
+    if let Some(source) = options.kafka.keys().find(|name| !is_source(&job, name)) {
         return Err(refused(vec![wrong_argument(format!(
             "--kafka names `{source}`, which is no source of this file"
         ))]));

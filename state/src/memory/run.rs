@@ -1,6 +1,6 @@
 //! One sorted run in a file: magic, format version, family, entries, checksum. Written once, read whole.
 use std::cmp::Ordering;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use floodmark_pipeline::state::Bucket;
@@ -89,13 +89,13 @@ impl Run {
     }
 }
 
-fn load(files: &dyn Files, path: &PathBuf) -> Result<(Family, Content), StateError> {
+fn load(files: &dyn Files, path: &Path) -> Result<(Family, Content), StateError> {
     let bytes = files::read(files, path)?;
     let body = bytes.strip_prefix(MAGIC).ok_or_else(|| StateError::damaged(path, "it doesn't begin as a run"))?;
     let mut from = Reader(body);
     let version = from.u32().unwrap_or(0);
     if version != FORMAT_VERSION {
-        return Err(StateError::Format { path: path.clone(), found: version, known: FORMAT_VERSION });
+        return Err(StateError::Format { path: path.to_owned(), found: version, known: FORMAT_VERSION });
     }
     match bytes.split_last_chunk::<8>() {
         Some((content, sum)) if xxh3_64(content) == u64::from_le_bytes(*sum) => {}
