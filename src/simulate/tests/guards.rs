@@ -25,7 +25,7 @@ enum Kind {
 }
 
 fn kind_of(guard: Guard) -> Kind {
-    use Invariant::{C2, G1, M1, M3, R1};
+    use Invariant::{G1, M1, M3, R1};
     match guard {
         Guard::MarkEquality => Kind::Repeated,
         Guard::Fence | Guard::FenceOrder => Kind::Broken(&[M3]),
@@ -36,14 +36,13 @@ fn kind_of(guard: Guard) -> Kind {
         // No start trusts such a store.
         Guard::CreateIfAbsent => Kind::Said("accepts a second create-if-absent"),
         Guard::ManifestFirst => Kind::Broken(&[M1]),
-        Guard::OutboxRestore => Kind::Missing,
+        Guard::OutboxRestore | Guard::PositionRestore => Kind::Missing,
         Guard::StateRestore
         | Guard::WatermarkRestore
         | Guard::OwnPartition
         | Guard::FireAtCut
         | Guard::JoinFloor
         | Guard::Horizon => Kind::Wrong,
-        Guard::PositionRestore => Kind::Broken(&[C2]),
         Guard::CollectUnnamed | Guard::CollectAsNewest => Kind::Broken(&[G1]),
     }
 }
