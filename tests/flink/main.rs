@@ -96,27 +96,6 @@ fn clickstream(stack: &Stack, topic: &str, keys: &str) -> String {
 }
 
 #[test]
-fn every_example_is_taken_and_runs() {
-    let _alone = alone();
-    let stack = Stack::start();
-    stack.generate("clickstream", "events", &["--events", "2000", "--partitions", "2", "--poison", "0"]);
-    stack.generate("orders", "orders", &["--events", "1000", "--partitions", "3"]);
-    stack.generate("roster", "updates", &["--events", "1000", "--partitions", "2"]);
-    fs::create_dir(stack.folder.path().join("data")).unwrap();
-    fs::write(stack.folder.path().join("data/lines.ndjson"), "{\"id\":1,\"name\":\"a\"}\n{\"id\":2}\n").unwrap();
-    for (name, sources) in [
-        ("minimal", &[][..]),
-        ("clickstream", &["events"][..]),
-        ("orders", &["orders"][..]),
-        ("roster", &["updates"][..]),
-    ] {
-        let script = stack.printed(&example(name), sources);
-        let job = stack.cluster.run(&Program::sql(script), LIMIT).unwrap_or_else(|error| panic!("{name}: {error}"));
-        job.cancel(LIMIT).unwrap();
-    }
-}
-
-#[test]
 fn where_no_record_is_late_the_tables_are_floodmarks() {
     let _alone = alone();
     let stack = Stack::start();
