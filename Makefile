@@ -30,6 +30,7 @@ test:
 	-@scripts/timed lints cargo clippy --release --workspace --all-targets -- -D warnings
 	-@scripts/timed build cargo test --release --workspace --no-run
 	-@scripts/timed tests scripts/run-tests
+	-@scripts/timed flink scripts/run-tests flink
 	@scripts/timed --table
 
 bench:
