@@ -4,7 +4,7 @@
 //! planned here through its public `spec` API, and deletes are applied by hash.
 //! Doesn't know: catalogs. A table is its metadata and a `FileIO`. Never writes.
 //! Keeps: memory is bounded by a row group and the deletes of one partition.
-//! Tested: table/tests.rs (tables with deletes, by the crate's writers), tests/readers (tables that PyIceberg wrote).
+//! Tested: table/tests.rs (tables with deletes, by the crate's writers), compose/readers (tables that PyIceberg wrote).
 //!
 //! ```text
 //! metadata.json -> locate -> plan (manifests) -> scan: file -> columns by field id -> minus deletes -> batch

@@ -30,7 +30,7 @@ fn output(command: &mut Command) -> String {
 
 fn script(name: &str) -> Command {
     let mut command = Command::new(floodmark_stack::python().unwrap());
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(name));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("compose/readers").join(name));
     command
 }
 

@@ -11,7 +11,7 @@ use floodmark::steps::Point;
 
 const MOST_LINES: usize = 500;
 /// Folders that hold our code and texts.
-const TREES: [&str; 7] = ["src", "pipeline", "state", "tests", "benches", "docs", "scripts"];
+const TREES: [&str; 8] = ["src", "pipeline", "state", "tests", "benches", "docs", "scripts", "compose"];
 /// All that the pure machine may use; it must not even be able to reach a clock, a file or a thread pool.
 const PIPELINE_MAY_USE: [&str; 8] = [
     "arrow-array",

@@ -155,9 +155,9 @@ pub fn duckdb(metadata: &str, query: &str) -> String {
     reader("duckdb_query.py", &[metadata, query])
 }
 
-/// What a script of tests/readers prints.
+/// What a script of compose/readers prints.
 pub fn reader(script: &str, arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose/readers").join(script);
     let output = Command::new(floodmark_stack::python().unwrap()).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()

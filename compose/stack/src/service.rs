@@ -69,6 +69,19 @@ impl Service {
         self.process.take().map_or(Ok(()), |mut process| process.stop().map(drop))
     }
 
+    /// SIGSTOP, until `resume`.
+    pub fn pause(&mut self) {
+        self.process.iter_mut().for_each(Process::pause);
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_paused)
+    }
+
+    pub fn resume(&mut self) {
+        self.process.iter_mut().for_each(Process::resume);
+    }
+
     /// SIGKILL; its data and ports stay.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |mut process| process.kill().map(drop))

@@ -1,10 +1,10 @@
-//! The real services that the tests run against, each a child process on free ports in a folder of its own.
+//! The real services that tests and drills run against, each a child process on free ports in a folder of its own.
 //!
 //! A value is the running service: `start` returns when it answers, dropping it stops it and removes its folder.
 //! What they run from is brought by `scripts/fetch-stack`; nothing here downloads or installs.
 //! Doesn't know: floodmark.
-//! Keeps: nothing outlives the test process, however that ends (see `guard`).
-//! Tested: tests/stack.rs for the services, tests/support/tests/flink.rs for Flink; proxy, mount, port and process where they stand.
+//! Keeps: nothing outlives the process that started it, however that ends (see `guard`).
+//! Tested: tests/stack.rs for the services, compose/stack/tests/flink.rs for Flink; proxy, mount, port and process where they stand.
 // Real services, real time.
 #![allow(clippy::disallowed_methods)]
 
@@ -12,7 +12,7 @@ pub mod broker;
 mod error;
 pub mod flink;
 mod guard;
-mod http;
+pub mod http;
 mod java;
 pub mod mount;
 pub mod native;

@@ -1,4 +1,4 @@
-"""Holds digest.py to the vectors of docs/DIGEST.md: python tests/readers/test_digest.py"""
+"""Holds digest.py to the vectors of docs/DIGEST.md: python compose/readers/test_digest.py"""
 import decimal
 import json
 import pathlib

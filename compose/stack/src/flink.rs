@@ -4,7 +4,7 @@
 //! checkpoint, which stays. Programs go in by Flink's own `flink run` (see `program`), everything else by the REST API (see `job`).
 //! Doesn't know: what the jobs compute, Kafka, Iceberg.
 //! Keeps: a start, a submission or a wait that fails leaves nothing running: the job is cancelled, the processes are gone with the value.
-//! Tested: tests/support/tests/flink.rs.
+//! Tested: compose/stack/tests/flink.rs.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -120,6 +120,19 @@ impl Cluster {
     pub fn kill_task_manager(&mut self, place: usize) -> Result<()> {
         self.task_managers[place].running_as = None;
         self.task_managers[place].service.kill()
+    }
+
+    /// SIGSTOP, until `resume_task_manager`.
+    pub fn pause_task_manager(&mut self, place: usize) {
+        self.task_managers[place].service.pause();
+    }
+
+    pub fn is_task_manager_paused(&self, place: usize) -> bool {
+        self.task_managers[place].service.is_paused()
+    }
+
+    pub fn resume_task_manager(&mut self, place: usize) {
+        self.task_managers[place].service.resume();
     }
 
     /// What `flink run` takes; returns when the JobManager has it, with the job or jobs that it became.

@@ -4,7 +4,7 @@
 //! be ended by its process id. Its guards then take the part's processes and data with it, also when it is killed.
 //! Doesn't know: what the parts are for; those that need others are told by the facts which these wrote down.
 //! Keeps: everything lies in one folder; what is down has left neither process nor file.
-//! Tested: tests/support/tests/native.rs.
+//! Tested: compose/stack/tests/native.rs.
 
 use std::env;
 use std::error::Error;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::counters::Counters;
+use super::counters::{self, Counters};
 use super::rest::{Rest, list, number, text};
 use super::trace::reason;
 use crate::probe::until_every;
@@ -85,6 +85,16 @@ impl Job {
         let mut counters = Counters::read(&self.rest, &self.id)?;
         counters.read_records(&self.rest, &self.id)?;
         Ok(counters)
+    }
+
+    /// The same without the records, which cost a question to each vertex.
+    pub fn checkpoints(&self) -> Result<Counters> {
+        Counters::read(&self.rest, &self.id)
+    }
+
+    /// Records that its Kafka sources haven't fetched yet, as they know; `None` where none has said so.
+    pub fn pending(&self) -> Result<Option<u64>> {
+        counters::pending(&self.rest, &self.id)
     }
 
     /// The newest failures, newest first, each as its innermost causes.

@@ -35,7 +35,6 @@ pub struct Records {
 }
 
 impl Counters {
-    /// Without the records, which cost a question to each vertex.
     pub(super) fn read(rest: &Rest, job: &str) -> Result<Counters> {
         let answer = match rest.get(&format!("/jobs/{job}/checkpoints")) {
             // A job without checkpoints, or one that is still set up.
@@ -86,6 +85,25 @@ impl Counters {
         let sources = self.records.iter().filter(|(name, _)| name.starts_with("Source"));
         sources.map(|(_, records)| records.read.max(records.written)).sum()
     }
+}
+
+/// Sum over the sources.
+pub(super) fn pending(rest: &Rest, job: &str) -> Result<Option<u64>> {
+    let answer = rest.get(&format!("/jobs/{job}"))?;
+    let mut pending = None;
+    for vertex in list(&answer["vertices"]).iter().filter(|vertex| text(&vertex["name"]).starts_with("Source")) {
+        let path = format!("/jobs/{job}/vertices/{}/subtasks/metrics", text(&vertex["id"]));
+        let known = rest.get(&path)?;
+        let names = list(&known).iter().map(|metric| text(&metric["id"]));
+        let names: Vec<String> = names.filter(|name| name.ends_with(".pendingRecords")).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let values = rest.get(&format!("{path}?get={}&agg=sum", encoded(&names.join(","))))?;
+        let sum: f64 = list(&values).iter().filter_map(|metric| metric["sum"].as_f64()).sum();
+        pending = Some(pending.unwrap_or(0) + sum as u64);
+    }
+    Ok(pending)
 }
 
 /// Operators are named after the SQL that they run.
