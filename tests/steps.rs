@@ -1,15 +1,20 @@
 //! The crash matrix: every step point of a start, a checkpoint and a commit × {kill, error, lost answer, panic, stall} × {first run, recovery} × {1, 3
 //! workers}. None changes a table or a file. MATRIX=all plays all of it; without that all kills, errors and lost answers of one worker, and a tenth of the rest.
+//! Over Postgres and a REST catalog the same with one worker's first run; without MATRIX=all, at the steps that the catalog has a part in.
 //!
 //! A point that doesn't fire fails its test, so none can be forgotten. Errors and lost answers are where a step can have one. Sleeping over a table's commit is in tests/zombie.rs; kills with a broker
 //! are in tests/kafka_exactly_once.rs.
+use std::cell::Cell as Counter;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use floodmark::steps::Point;
+use floodmark_stack::postgres::Postgres;
+use floodmark_stack::rest_catalog::{Pointers, RestCatalog, Warehouse};
 
 use crate::harness::log::Log;
-use crate::harness::pipelines::Dials;
+use crate::harness::pipelines::{Dials, sqlite};
+use crate::harness::tables::Catalog;
 use crate::harness::{FAILED, FENCED, Job, Order, Run};
 
 /// What a process does only when it finds checkpoints of an older one.
@@ -27,7 +32,7 @@ type Made = (BTreeMap<&'static str, String>, Vec<String>);
 impl World {
     fn new() -> World {
         let log = Log::clickstream(&["--events", "16k", "--event-rate", "200", "--users", "300"]);
-        let unharmed = job(&log, 2);
+        let unharmed = job(&log, 2, Tables::in_sqlite());
         unharmed.finish();
         let expected = made(&unharmed);
         assert!(!expected.1.is_empty());
@@ -40,18 +45,33 @@ impl World {
     }
 }
 
+/// Where the tables of one job are.
+struct Tables {
+    catalog: String,
+    namespace: String,
+    at: Catalog,
+}
+
+impl Tables {
+    fn in_sqlite() -> Tables {
+        Tables { catalog: sqlite(), namespace: "shop".into(), at: Catalog::Sqlite }
+    }
+}
+
 /// Clicks into tables, and the first copies into files too. Small batches and frequent checkpoints, so that a run has many of each step.
-fn job(log: &Log, workers: usize) -> Job {
+fn job(log: &Log, workers: usize, tables: Tables) -> Job {
     let checkpoint = r#"{ interval = "10ms", dir = "file:data/checkpoints", retain = 1 }"#;
     let dials = Dials {
         pipeline: format!("workers = {workers}\nbatch_rows = 5"),
         checkpoint: checkpoint.into(),
         commit_interval: "20ms".into(),
+        catalog: tables.catalog,
+        namespace: tables.namespace,
         ..Dials::default()
     };
     let files =
         "\n[sink.files]\nfrom = \"clean\"\ntype = \"file\"\ndir = \"file:data/out\"\ncommit_interval = \"20ms\"\n";
-    let job = Job::new(&(dials.clicks() + files));
+    let job = Job::with_catalog(&(dials.clicks() + files), tables.at);
     log.give(&job);
     job
 }
@@ -185,6 +205,22 @@ impl Cell {
         }
         true
     }
+
+    fn play(self, world: &World, tables: impl Fn() -> Tables) {
+        let job = (0..TRIES).find_map(|_| {
+            let job = job(&world.log, self.workers, tables());
+            if self.in_recovery || COLLECTION.contains(&self.point) {
+                assert_eq!(ended(&mut job.start_ordered(Order::kill(Point::Manifest, 2))), None, "{self:?}");
+            }
+            self.happens_to(&job).then_some(job)
+        });
+        let job = job.unwrap_or_else(|| panic!("{self:?} never happened"));
+        // Once more in the recovery from that, where there is one.
+        if self.in_recovery && self.happens.ends_the_run_at(self.point) && !COLLECTION.contains(&self.point) {
+            assert!(self.happens_to(&job), "{self:?} a second time");
+        }
+        world.comes_out(&job, &self);
+    }
 }
 
 fn play_all(happens: Happens) {
@@ -197,19 +233,7 @@ fn play_all(happens: Happens) {
     });
     let mut played = 0;
     for (_, cell) in cells.enumerate().filter(|(number, cell)| cell.is_played(*number)) {
-        let job = (0..TRIES).find_map(|_| {
-            let job = job(&world.log, cell.workers);
-            if cell.in_recovery || COLLECTION.contains(&cell.point) {
-                assert_eq!(ended(&mut job.start_ordered(Order::kill(Point::Manifest, 2))), None, "{cell:?}");
-            }
-            cell.happens_to(&job).then_some(job)
-        });
-        let job = job.unwrap_or_else(|| panic!("{cell:?} never happened"));
-        // Once more in the recovery from that, where there is one.
-        if cell.in_recovery && happens.ends_the_run_at(cell.point) && !COLLECTION.contains(&cell.point) {
-            assert!(cell.happens_to(&job), "{cell:?} a second time");
-        }
-        world.comes_out(&job, &cell);
+        cell.play(&world, Tables::in_sqlite);
         played += 1;
     }
     println!("matrix: {played} cells of {happens:?}");
@@ -238,6 +262,47 @@ fn a_panic_at_any_point_ends_the_process_and_changes_nothing() {
 #[test]
 fn a_stall_at_any_point_changes_nothing() {
     play_all(Happens::Stall);
+}
+
+/// Steps that a catalog has a part in.
+const OF_A_CATALOG: [Point; 5] = [Point::FenceDue, Point::Fenced, Point::DataFiles, Point::CommitDue, Point::Committed];
+
+/// The first run of one worker; each job has tables of its own.
+fn play_in(catalog: &str, tables: impl Fn(&str) -> Tables) {
+    let (world, jobs) = (World::new(), Counter::new(0));
+    let own = || {
+        jobs.set(jobs.get() + 1);
+        tables(&format!("job_{}", jobs.get()))
+    };
+    let mut played = 0;
+    for happens in [Happens::Kill, Happens::Error, Happens::LostAnswer] {
+        let points = Point::ALL.iter().filter(|point| all_is_played() || OF_A_CATALOG.contains(point));
+        for point in points.copied().filter(|point| happens.can_happen_at(*point)) {
+            Cell { point, happens, in_recovery: false, workers: 1 }.play(&world, own);
+            played += 1;
+        }
+    }
+    println!("matrix: {played} cells in {catalog}");
+}
+
+#[test]
+fn nothing_that_happens_at_a_commit_into_postgres_changes_a_table() {
+    let postgres = Postgres::start().unwrap();
+    play_in("postgres", |name| {
+        postgres.create_database(name).unwrap();
+        let url = postgres.url(name);
+        let catalog = format!(r#"{{ type = "sql", uri = "{url}", warehouse = "file:data/warehouse" }}"#);
+        Tables { catalog, namespace: "shop".into(), at: Catalog::Postgres(url) }
+    });
+}
+
+#[test]
+fn nothing_that_happens_at_a_commit_into_a_rest_catalog_changes_a_table() {
+    let rest = RestCatalog::start(Pointers::Sqlite, Warehouse::Local).unwrap();
+    play_in("rest", |name| {
+        let catalog = format!(r#"{{ type = "rest", uri = "{}" }}"#, rest.url());
+        Tables { catalog, namespace: name.into(), at: Catalog::RestIn(rest.url(), name.into()) }
+    });
 }
 
 /// Into files alone: no catalog whose lock the sleeper could have in its hand.

@@ -1,10 +1,11 @@
-//! `floodmark flink-sql FILE`: the pipeline as a job of Apache Flink 1.20.
+//! `floodmark flink-sql FILE`: the pipeline as a job of Apache Flink 1.20, printed or handed to a cluster.
 //!
 //! Doesn't know: Flink's words. Tested: tests/flink_sql.rs.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::config;
+use crate::flink_sql::submit::{Cluster, submit};
 use crate::flink_sql::{Options, page, script};
 
 #[derive(Debug, clap::Args)]
@@ -27,6 +28,15 @@ pub struct FlinkSqlArgs {
     /// Read this source from Kafka, whatever the file says; may be given again
     #[arg(long, value_name = "SOURCE=HOST:PORT/TOPIC", value_parser = from_kafka)]
     kafka: Vec<(String, (String, String))>,
+    /// Have this cluster run the job: the URL of its JobManager. Prints the job's id
+    #[arg(long, value_name = "URL", requires = "runner", conflicts_with = "output")]
+    run: Option<String>,
+    /// The jar that runs SQL on the cluster, made of compose/flink
+    #[arg(long, value_name = "JAR", requires = "run")]
+    runner: Option<PathBuf>,
+    /// With --run: go on from this savepoint or checkpoint of Flink's
+    #[arg(long, value_name = "PATH", requires = "run")]
+    from: Option<String>,
     /// Print docs/FLINK_SQL.md instead: what becomes of each key
     #[arg(long, conflicts_with = "file")]
     print_reference: bool,
@@ -57,15 +67,31 @@ pub fn run(args: FlinkSqlArgs) -> ExitCode {
     let folder = std::env::current_dir().unwrap_or_default();
     match script(&text, file, &|name| std::env::var(name).ok(), &options, folder) {
         Err(diagnostics) => super::refuse(&diagnostics),
-        Ok(script) => match &args.output {
-            None => super::print(&script),
-            Some(path) => match std::fs::write(path, script) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    super::fail(&std::io::Error::new(error.kind(), format!("can't write {}: {error}", path.display())))
-                }
-            },
+        Ok(script) => match (args.run, args.runner) {
+            (Some(url), Some(runner)) => hand_over(&Cluster { url, runner, from: args.from }, &script),
+            _ => give(&script, args.output.as_deref()),
         },
+    }
+}
+
+fn give(script: &str, output: Option<&Path>) -> ExitCode {
+    let Some(path) = output else { return super::print(script) };
+    match std::fs::write(path, script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            super::fail(&std::io::Error::new(error.kind(), format!("can't write {}: {error}", path.display())))
+        }
+    }
+}
+
+fn hand_over(cluster: &Cluster, script: &str) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return super::fail(&error),
+    };
+    match runtime.block_on(submit(cluster, script)) {
+        Ok(id) => super::print(&format!("{id}\n")),
+        Err(error) => super::fail(&error),
     }
 }
 

@@ -17,6 +17,7 @@ mod settings;
 mod sink;
 mod source;
 mod sql;
+pub mod submit;
 #[cfg(test)]
 mod tests;
 mod window;
