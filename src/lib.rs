@@ -1,6 +1,9 @@
 //! floodmark: a stream processor for Kafka → check → dedup → windows → Iceberg on one machine, exactly once, counted.
 //!
 //! This crate is everything that touches the world; the rules are in `floodmark-pipeline`, keyed state in `floodmark-state`.
+// They panic where nobody reads: see cli::say and cli::print.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 pub mod checkpoint;
 pub mod cli;
 pub mod commit;

@@ -1,4 +1,5 @@
 //! The `floodmark` program: parses the command line and calls the command.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -139,10 +139,18 @@ fn a_broker_that_is_down_for_a_while_delays_rows_and_loses_none() {
     reaches(&job, &mut run, 3000);
     broker.kill().unwrap();
     assert_eq!(run.ended_within(DOWN), None, "{}", run.said());
+    assert!(run.has_said("the log can't be asked, reading goes on as far as it can"), "{}", run.said());
     broker.start_again().unwrap();
     feed_roster(&job, &broker, "roster", "4", "3000");
     reaches(&job, &mut run, 6000);
     run.stop();
+    each_seq_stands(2, 3000, &job);
+}
+
+/// Of records that were all written so many times.
+fn each_seq_stands(times: u64, seqs: u64, job: &Job) {
+    let query = "select count(*), min(n), max(n) from (select seq, count(*) as n from t group by seq)";
+    assert_eq!(duckdb(&job.metadata("updates"), query), format!("{seqs},{times},{times}"));
 }
 
 #[test]
@@ -161,6 +169,7 @@ fn a_partition_added_while_running_is_read_from_its_beginning() {
     feed_roster(&job, broker(), "grows", "3", "2000");
     reaches(&job, &mut run, 6000);
     run.stop();
+    each_seq_stands(3, 2000, &job);
 }
 
 #[test]

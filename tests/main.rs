@@ -24,6 +24,7 @@ mod keyed_state;
 mod keys;
 mod kills;
 mod lagging;
+mod lost_output;
 mod modes;
 mod oracle;
 mod power_cut;

@@ -3,6 +3,11 @@
 //! Doesn't know: wall clocks. Times before 1970 are negative and as good as any other.
 //! Keeps: arithmetic saturates, so that a wild time can't wrap around into a sane one.
 use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Microseconds and days of the years 1 to 9999: what SQL, Flink, Python and ISO-8601 without a sign can say. Beyond them no two readers of a table agree.
+pub const SAYABLE_US: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+pub const SAYABLE_DAYS: RangeInclusive<i32> = -719_162..=2_932_896;
 
 /// When something happened, by its own account. Milliseconds, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -48,7 +48,7 @@ async fn all(pipeline: &Pipeline, most: usize) -> Result<bool, Failure> {
         let manifest = match dir.read_manifest(&listed.name).await {
             Ok(manifest) => manifest,
             Err(DirError::Unreadable { path, error }) => {
-                println!("{path}: unreadable: {error}");
+                super::print(&format!("{path}: unreadable: {error}\n"));
                 continue;
             }
             // A running job has removed it since.
@@ -56,7 +56,7 @@ async fn all(pipeline: &Pipeline, most: usize) -> Result<bool, Failure> {
         };
         let finding = audit(pipeline, world()?, &manifest).await?;
         is_right &= !matches!(finding, Finding::Differs(_));
-        println!("{}: {}", listed.name, shown(&finding));
+        super::print(&format!("{}: {}\n", listed.name, shown(&finding)));
     }
     Ok(is_right)
 }

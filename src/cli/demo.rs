@@ -29,7 +29,7 @@ pub struct DemoArgs {
 pub fn run(args: DemoArgs) -> Result<ExitCode, DemoError> {
     let settings = Settings { events: args.events, kills: args.kills, dir: args.dir, seed: args.seed };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DemoError::Spawn)?;
-    let report = runtime.block_on(demo::run(&settings, &mut |line| eprintln!("{line}")))?;
+    let report = runtime.block_on(demo::run(&settings, &mut |line| super::say(&line)))?;
     writeln!(io::stdout(), "{report}").map_err(DemoError::Terminal)?;
     Ok(if report.differences().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -1,7 +1,6 @@
 //! `floodmark diff`: the rows in which two tables differ.
 //!
 //! Exits with 1 when they differ, as diff(1) does. Doesn't know: how rows are compared (`crate::digest::compare`). Tested: here, tests/readers.rs.
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -30,7 +29,7 @@ pub struct DiffArgs {
 pub fn run(args: DiffArgs) -> Result<ExitCode, CompareError> {
     let difference = super::block_on(difference(&args))?;
     let text = if args.rows.json { as_json(&difference).to_string() } else { as_lines(&difference) };
-    writeln!(io::stdout(), "{text}").map_err(CompareError::Terminal)?;
+    super::write_out(&format!("{text}\n")).map_err(CompareError::Terminal)?;
     Ok(if difference.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

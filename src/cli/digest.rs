@@ -1,7 +1,6 @@
 //! `floodmark digest`: what a table holds, as one comparable line.
 //!
 //! Doesn't know: how a digest is made (`crate::digest`). Tested: here, tests/readers.rs.
-use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
@@ -23,7 +22,7 @@ pub struct DigestArgs {
 
 pub fn run(args: DigestArgs) -> Result<(), CompareError> {
     let line = super::block_on(line(&args))?;
-    writeln!(io::stdout(), "{line}").map_err(CompareError::Terminal)
+    super::write_out(&format!("{line}\n")).map_err(CompareError::Terminal)
 }
 
 async fn line(args: &DigestArgs) -> Result<String, CompareError> {

@@ -49,7 +49,7 @@ pub fn run(args: DrillArgs) -> Result<ExitCode, DrillError> {
     let catalogs = std::iter::once(Catalog::Sqlite).chain(rest.map(Catalog::Rest)).collect();
     let settings = Settings { n, seed, events, brokers, catalogs, dir };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DrillError::Spawn)?;
-    let tally = runtime.block_on(kills::run(&settings, &mut |line| eprintln!("{line}")))?;
+    let tally = runtime.block_on(kills::run(&settings, &mut |line| super::say(&line)))?;
     print(&format!("{tally}\n"));
     Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -142,7 +142,7 @@ fn write_log(args: GenerateArgs) -> Result<(), GenerateError> {
     if let Some(file) = ledger_file {
         file.write(&ledger)?;
     }
-    eprintln!("{} records of {} written to {}", log.records(), args.workload, args.to);
+    super::say(&format_args!("{} records of {} written to {}", log.records(), args.workload, args.to));
     Ok(())
 }
 

@@ -24,6 +24,7 @@ mod table_argument;
 pub mod units;
 
 use std::future::Future;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::Diagnostics;
@@ -34,24 +35,31 @@ pub const EXIT_USAGE: u8 = 2;
 
 /// Prints what a command has to say; `text` ends with a newline.
 pub fn print(text: &str) -> ExitCode {
-    use std::io::{ErrorKind, Write};
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // Who reads it has seen enough: `| head`.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+    write_out(text).map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
+}
+
+/// Who reads it may have seen enough: `| head`.
+fn write_out(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
+}
+
+/// Says a line to whoever runs the program, if anyone still listens: with stderr closed or its disk full the work goes on, and ends with its own code.
+pub fn say(line: &dyn std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints what is wrong with a pipeline file.
 pub fn refuse(diagnostics: &Diagnostics) -> ExitCode {
-    eprintln!("{diagnostics}");
+    say(diagnostics);
     ExitCode::from(EXIT_USAGE)
 }
 
 /// Prints what a command failed of. Not 1, which says "they differ" where a command compares.
 pub fn fail(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("error: {error}");
+    say(&format_args!("error: {error}"));
     ExitCode::from(EXIT_USAGE)
 }
 

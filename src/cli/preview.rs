@@ -41,6 +41,8 @@ pub fn run(args: &Args) -> ExitCode {
         pipeline.sources.iter().map(|(id, config)| (pipeline.plan.node(*id).name.as_str(), config)).collect();
     match preview(&sources, args.limit, &mut io::stdout().lock(), &mut io::stderr().lock()) {
         Ok(()) => ExitCode::SUCCESS,
+        // Who reads the rows has seen enough.
+        Err(PreviewError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
     }
 }

@@ -84,7 +84,7 @@ pub fn run(args: RunArgs) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: can't start: {error}");
+            super::say(&format_args!("error: can't start: {error}"));
             return ExitCode::from(FAILED);
         }
     };
@@ -118,8 +118,8 @@ fn end_on_panic() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         say(panic);
-        eprintln!(
-            "error: this is a bug in floodmark; started again, the job goes on from the last complete checkpoint"
+        super::say(
+            &"error: this is a bug in floodmark; started again, the job goes on from the last complete checkpoint",
         );
         std::process::exit(i32::from(FAILED));
     }));
@@ -136,8 +136,8 @@ fn say_how_it_ended(form: LogForm, status: &Status, ended: &Result<(), Failure>)
         (LogForm::Json, Ok(())) => tracing::info!(status = serde_json::to_string(status).ok(), "ended"),
         (LogForm::Json, Err(failure)) => tracing::error!("{failure}"),
         (LogForm::Text, ended) => {
-            summary::text(status).into_iter().for_each(|text| eprintln!("{text}"));
-            ended.as_ref().err().into_iter().for_each(|failure| eprintln!("error: {failure}"));
+            summary::text(status).into_iter().for_each(|text| super::say(&text));
+            ended.as_ref().err().into_iter().for_each(|failure| super::say(&format_args!("error: {failure}")));
         }
     }
 }
@@ -178,13 +178,15 @@ async fn listen_for_signals(requests: UnboundedSender<Request>) {
         let _: Result<(), _> = tokio::time::timeout(SAME_SIGNAL, told_again).await;
     }
     tokio::time::sleep(ABORT_LIMIT).await;
-    eprintln!("error: stopped at once, as asked, in the middle of something");
+    super::say(&"error: stopped at once, as asked, in the middle of something");
     std::process::exit(i32::from(FAILED));
 }
 
 fn start_log(form: LogForm, screen: Screen) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "floodmark=info".into());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || screen.writer()).with_target(false);
+    // It would say by a panicking print that a line couldn't be printed.
+    let log = log.log_internal_errors(false);
     match form {
         LogForm::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogForm::Json => log.json().init(),

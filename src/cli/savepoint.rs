@@ -57,7 +57,7 @@ pub fn run(args: &SavepointArgs) -> ExitCode {
         )),
         Err(error @ (AskError::NotListening { .. } | AskError::Name(_))) => super::fail(&error),
         Err(error) => {
-            eprintln!("error: {error}");
+            super::say(&format_args!("error: {error}"));
             ExitCode::from(FAILED)
         }
     }

@@ -13,6 +13,7 @@ pub mod keys;
 mod layout;
 pub mod model;
 mod operator;
+mod own_folders;
 mod position;
 mod read;
 pub mod reference;

@@ -19,6 +19,7 @@ use super::graph;
 use super::keys::{CHECKPOINT, DEDUP, Group, PIPELINE, S3, SECTIONS, SINK, SOURCE, WINDOW, later};
 use super::model::{Location, Pipeline, S3Settings, Secret, Settings, StateBackend};
 use super::operator::{self, DedupDraft, WindowDraft};
+use super::own_folders;
 use super::sink::{self, SinkDraft, bad_address, check_name, place};
 use super::source::{self, SourceDraft};
 use super::table::{At, Context, Table, in_file_order, not_yet};
@@ -66,6 +67,7 @@ pub fn file(cx: &Context<'_>, path: &Path) -> Option<Pipeline> {
     let mut unread = refuse_unknown_sections(cx, document);
     let (id, max_parallelism, settings) = pipeline_section(cx, document, path);
     let drafts = drafts(cx, document, settings.checkpoint_interval, &mut unread);
+    own_folders::refuse(cx, &settings, &drafts);
     let nodes = graph::join(cx, &drafts, &unread)?;
     let plan = Plan { pipeline: id, max_parallelism, nodes };
     let line = |span: &Range<usize>| cx.text[..span.start].matches('\n').count() + 1;

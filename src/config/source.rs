@@ -15,6 +15,7 @@ use super::keys::{EVENT_TIME, FILE_SOURCE, GENERATOR, KAFKA, WATERMARK};
 use super::model::{End, FileConfig, GeneratorConfig, JsonFormat, KafkaConfig, SourceConfig, SourceConnector};
 use super::position;
 use super::schema;
+use super::sink::bad_address;
 use super::table::{At, Table};
 
 /// A source as read. Where something is wrong, a stand-in is in its place that is never used: the file is refused.
@@ -117,8 +118,17 @@ fn watermark_title(table: &Table<'_>) -> String {
 fn connector(table: &Table<'_>, kind: Option<LogKind>) -> SourceConnector {
     match kind {
         Some(LogKind::File) => {
-            let path = table.text("path").map(|p| p.value).unwrap_or_default();
-            SourceConnector::File(FileConfig { path })
+            let path = table.text("path");
+            if let Some(empty) = path.as_ref().filter(|path| path.value.is_empty()) {
+                bad_address(
+                    table,
+                    "path",
+                    empty,
+                    "",
+                    "a file, a folder with all files below it, or a pattern: \"data/*.ndjson\"",
+                );
+            }
+            SourceConnector::File(FileConfig { path: path.map(|p| p.value).unwrap_or_default() })
         }
         Some(LogKind::Generator) => SourceConnector::Generator(generator(table)),
         Some(LogKind::Kafka) => SourceConnector::Kafka(kafka(table)),

@@ -1,7 +1,7 @@
 //! Dates and timestamps from JSON: ISO-8601 text, or numbers since 1970.
 //!
 //! Doesn't know: clocks, time zones by name, event time.
-//! Keeps: text without a zone is never taken for UTC, and no digit is dropped.
+//! Keeps: text without a zone is never taken for UTC, and no digit is dropped; what is handed out lies in the years 1 to 9999.
 //! Tested: here.
 //!
 //!   2026-01-31                       date
@@ -9,6 +9,7 @@
 //!   2026-01-31T10:00:00.123456       timestamp_ms_ntz, timestamp_us_ntz
 use chrono::{Datelike, NaiveDate};
 use floodmark_pipeline::schema::TimestampUnit;
+use floodmark_pipeline::time::{SAYABLE_DAYS, SAYABLE_US};
 
 use super::value::{self, Fault};
 
@@ -16,18 +17,18 @@ const UNIX_EPOCH_DAY_OF_CE: i32 = 719_163;
 const DAY_US: i64 = 86_400_000_000;
 const NO_SUCH_DAY: Fault = Fault::Range("no such day");
 const NO_SUCH_TIME: Fault = Fault::Range("no such time of day");
-const TOO_FAR: Fault = Fault::Range("beyond what microseconds in 64 bits can say");
+const TOO_FAR: Fault = Fault::Range("outside the years 1 to 9999");
 
 /// Days since 1970-01-01.
 pub fn date(raw: &str) -> Result<i32, Fault> {
     if value::is_number(raw) {
-        return value::int32(raw);
+        return value::int32(raw).and_then(sayable_days);
     }
     let text = value::text(raw)?;
     let mut text = Text(text.as_bytes());
     let days = text.date()?;
     text.end()?;
-    Ok(days)
+    sayable_days(days)
 }
 
 /// Microseconds since 1970-01-01T00:00 (UTC, or on a clock without a zone).
@@ -35,7 +36,7 @@ pub fn timestamp(raw: &str, unit: TimestampUnit, utc: bool) -> Result<i64, Fault
     if value::is_number(raw) {
         let number = value::int64(raw)?;
         return match unit {
-            TimestampUnit::Us => Ok(number),
+            TimestampUnit::Us => sayable(Some(number)),
             TimestampUnit::Ms => from_ms(number),
         };
     }
@@ -48,12 +49,19 @@ pub fn timestamp(raw: &str, unit: TimestampUnit, utc: bool) -> Result<i64, Fault
     let time_us = text.time_of_day()?;
     let offset_us = if utc { text.zone()? } else { 0 };
     text.end()?;
-    let whole = i64::from(days).checked_mul(DAY_US).ok_or(TOO_FAR)?;
-    whole.checked_add(time_us - offset_us).ok_or(TOO_FAR)
+    sayable(i64::from(days).checked_mul(DAY_US).and_then(|whole| whole.checked_add(time_us - offset_us)))
 }
 
 pub fn from_ms(ms: i64) -> Result<i64, Fault> {
-    ms.checked_mul(1_000).ok_or(TOO_FAR)
+    sayable(ms.checked_mul(1_000))
+}
+
+fn sayable(us: Option<i64>) -> Result<i64, Fault> {
+    us.filter(|us| SAYABLE_US.contains(us)).ok_or(TOO_FAR)
+}
+
+fn sayable_days(days: i32) -> Result<i32, Fault> {
+    if SAYABLE_DAYS.contains(&days) { Ok(days) } else { Err(TOO_FAR) }
 }
 
 /// What is left to read.
@@ -206,9 +214,29 @@ mod tests {
         ] {
             assert!(matches!(utc(text), Err(Fault::Range(_))), "{text}");
         }
-        assert!(matches!(timestamp("9223372036854775", TimestampUnit::Ms, true), Ok(9_223_372_036_854_775_000)));
-        assert_eq!(timestamp("9223372036854776", TimestampUnit::Ms, true), Err(TOO_FAR));
         assert!(matches!(timestamp("1.5", TimestampUnit::Ms, true), Err(Fault::Range(_))));
+    }
+
+    #[test]
+    fn only_the_years_that_every_reader_can_say_are_taken() {
+        assert_eq!(utc("0001-01-01T00:00:00Z"), Ok(*SAYABLE_US.start()));
+        assert_eq!(utc("9999-12-31T23:59:59.999999Z"), Ok(*SAYABLE_US.end()));
+        for text in
+            ["0000-12-31T23:59:59Z", "0001-01-01T00:00:00+00:01", "+10000-01-01T00:00:00Z", "-0001-01-01T00:00:00Z"]
+        {
+            assert_eq!(utc(text), Err(TOO_FAR), "{text}");
+        }
+        for number in [SAYABLE_US.start() - 1, SAYABLE_US.end() + 1, i64::MIN, i64::MAX] {
+            assert_eq!(timestamp(&number.to_string(), TimestampUnit::Us, true), Err(TOO_FAR), "{number}");
+        }
+        assert_eq!(timestamp("253402300799999", TimestampUnit::Ms, true), Ok(253_402_300_799_999_000));
+        for ms in ["253402300800000", "-62135596800001", "9000000000000000", "9223372036854776"] {
+            assert_eq!(timestamp(ms, TimestampUnit::Ms, true), Err(TOO_FAR), "{ms}");
+        }
+        assert_eq!((date("\"0001-01-01\""), date("\"9999-12-31\"")), (Ok(-719_162), Ok(2_932_896)));
+        for days in ["-719163", "2932897", "\"0000-12-31\"", "\"+10000-01-01\""] {
+            assert_eq!(date(days), Err(TOO_FAR), "{days}");
+        }
     }
 
     #[test]

@@ -146,8 +146,14 @@ pub fn committer(config: &SinkConfig, book: SinkBook) -> Committer {
 pub struct Publishing {
     pub publisher: Publisher,
     pub collector: Collector,
-    /// Logs that may be replaced by others of their name while running.
-    pub kafka: Vec<Arc<dyn Log>>,
+    pub kafka: KafkaLogs,
+}
+
+/// Logs that may be replaced by others of their name while running.
+pub struct KafkaLogs {
+    logs: Vec<Arc<dyn Log>>,
+    /// Where they had been read to when they were last asked: nothing has come since that they would have to be asked about.
+    asked_at: Option<Vec<i64>>,
 }
 
 impl Publishing {
@@ -172,7 +178,7 @@ impl Publishing {
     ) -> bool {
         let Self { publisher, collector, kafka } = self;
         let (id, oldest_waiting) = (publication.manifest.checkpoint, publication.oldest_waiting);
-        if let Err(other_log) = same_logs(kafka, &publication.manifest).await {
+        if let Err(other_log) = kafka.are_the_same(&publication.manifest).await {
             tell(FromPublisher::Failed(other_log.to_string()));
             return false;
         }
@@ -208,22 +214,34 @@ impl Publishing {
     }
 }
 
-/// Between a cut and its manifest: is the topic still the one that was read? An id never comes back, so if it is right now, every record before the
-/// cut was of that topic. A broker that can't be asked says nothing; the next cut or start asks again.
-async fn same_logs(kafka: &[Arc<dyn Log>], manifest: &Manifest) -> Result<(), SourceError> {
-    for log in kafka {
-        let infos = match log.partitions().await {
-            Ok(infos) => infos,
-            Err(SourceError::Away(..)) => continue,
-            Err(error) => return Err(error),
-        };
-        for info in infos {
-            if let Some(record) = manifest.partitions.iter().find(|p| p.name == info.name) {
-                check(record.position.offset, &record.identity, &info)?;
+impl KafkaLogs {
+    pub fn new(logs: Vec<Arc<dyn Log>>) -> Self {
+        Self { logs, asked_at: None }
+    }
+
+    /// Between a cut and its manifest: is the topic still the one that was read? An id never comes back, so if it is right now, every record before the
+    /// cut was of that topic. A broker that can't be asked says nothing, and takes its time to; the next cut with further records or the next start asks
+    /// again.
+    async fn are_the_same(&mut self, manifest: &Manifest) -> Result<(), SourceError> {
+        let read_to: Vec<i64> = manifest.partitions.iter().map(|partition| partition.position.offset).collect();
+        if self.asked_at.as_ref() == Some(&read_to) {
+            return Ok(());
+        }
+        for log in &self.logs {
+            let infos = match log.partitions().await {
+                Ok(infos) => infos,
+                Err(SourceError::Away(..)) => continue,
+                Err(error) => return Err(error),
+            };
+            for info in infos {
+                if let Some(record) = manifest.partitions.iter().find(|p| p.name == info.name) {
+                    check(record.position.offset, &record.identity, &info)?;
+                }
             }
         }
+        self.asked_at = Some(read_to);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Retention, as the publisher runs it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use floodmark_pipeline::ids::{CheckpointId, NodeId, WorkerId};
 use floodmark_state::Snapshot;
 
-use super::effects::{Collector, Publishing};
+use super::effects::{Collector, KafkaLogs, Publishing};
 use super::start::{StartError, Started};
 use super::workers::RestoredState;
 use super::{Failure, work};
@@ -42,7 +42,8 @@ impl Machines {
         collector.add(retained);
 
         let is_kafka = |id: &NodeId| matches!(pipeline.sources[id].connector, SourceConnector::Kafka(_));
-        let kafka = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
+        let logs = started.logs.iter().filter(|l| is_kafka(&l.node)).map(|l| l.log.clone()).collect();
+        let kafka = KafkaLogs::new(logs);
         Ok(Self { terms, coordinator, publishing: Publishing { publisher, collector, kafka }, first })
     }
 }

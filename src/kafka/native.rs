@@ -11,6 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 
+use floodmark_pipeline::time::SAYABLE_US;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka_sys as sys;
@@ -114,11 +115,13 @@ impl<'a> Message<'a> {
         unsafe { bytes(self.0.key.cast(), self.0.key_len) }
     }
 
+    /// `None` also for one that no calendar has: whoever writes a record may say anything.
     pub fn timestamp_ms(self) -> Option<i64> {
         let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         // SAFETY: the message lives; `kind` is written during the call.
         let timestamp = unsafe { sys::rd_kafka_message_timestamp(self.0, &mut kind) };
-        (kind != sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE).then_some(timestamp)
+        let is_told = kind != sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        (is_told && SAYABLE_US.contains(&timestamp.saturating_mul(1_000))).then_some(timestamp)
     }
 
     /// Appends the headers, in their order. One whose name isn't UTF-8 is left out: no field can ask for it.

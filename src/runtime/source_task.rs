@@ -244,14 +244,16 @@ impl Stamping {
         };
         let mut side = Side::with_capacity(n);
         let mut kept = Vec::with_capacity(n);
+        let is_logged = matches!(self.spec.event_time, Some(EventTimeFrom::Log));
         for (row, time) in times.into_iter().enumerate() {
             let logged = decoded.timestamp_ms[row];
-            let record = Record {
-                partition: batch.partition,
-                offset: decoded.offset[row],
-                time,
-                log_timestamp: (logged != i64::MIN).then_some(EventTime(logged)),
-            };
+            let log_timestamp = (logged != i64::MIN).then_some(EventTime(logged));
+            let record = Record { partition: batch.partition, offset: decoded.offset[row], time, log_timestamp };
+            if is_logged && log_timestamp.is_none() {
+                let detail = "event time is the log's timestamp, and the record has none".into();
+                errors.push(untimely(&record, batch, reason::MISSING, detail));
+                continue;
+            }
             match own.time.stamp(record, self.spec.max_future, self.slices, &mut side) {
                 Ok(()) => kept.push(row as u32),
                 Err(FromTheFuture) => errors.push(future(&record, batch)),
@@ -314,16 +316,21 @@ fn without_time(decoded: Decoded) -> Rows {
 }
 
 fn future(record: &Record, batch: &RawBatch<'_>) -> BadRecord {
-    let raw = batch.records.iter().find(|r| r.offset == record.offset);
     let logged = record.log_timestamp.map(|t| t.to_string()).unwrap_or_default();
+    let detail = format!("event time {} is too far ahead of the record's log timestamp {logged}", record.time);
+    untimely(record, batch, reason::FUTURE, detail)
+}
+
+fn untimely(record: &Record, batch: &RawBatch<'_>, reason: &'static str, detail: String) -> BadRecord {
+    let raw = batch.records.iter().find(|r| r.offset == record.offset);
     BadRecord {
         partition: record.partition,
         offset: record.offset,
         timestamp_ms: record.log_timestamp.map(|t| t.0),
         key: raw.and_then(|r| r.key).map(<[u8]>::to_vec),
         value: raw.and_then(|r| r.payload).map(<[u8]>::to_vec),
-        reason: reason::FUTURE,
-        detail: format!("event time {} is too far ahead of the record's log timestamp {logged}", record.time),
+        reason,
+        detail,
     }
 }
 

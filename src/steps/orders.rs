@@ -1,6 +1,7 @@
 //! What a process is ordered to do at its step points, by a file that a test puts there while it runs or before.
 //!
 //! Doesn't know: what the steps are. Keeps: an order is taken by one visit and carried out once; visits count from then on.
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,7 +81,7 @@ fn due(waiting: &mut Option<Order>, point: Point) -> Option<Order> {
 }
 
 fn carry_out(order: &Order) -> bool {
-    eprintln!("ordered at {}: {:?}", order.point, order.action);
+    let _ = writeln!(std::io::stderr(), "ordered at {}: {:?}", order.point, order.action);
     match order.action {
         Action::Kill => signal(Signal::KILL),
         Action::Stop => signal(Signal::STOP),

@@ -5,17 +5,20 @@ use std::net::SocketAddr;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::geteuid;
 
 use crate::error::Doing;
 use crate::process::{Signal, run};
 use crate::service::Service;
-use crate::{Port, Result, StackError};
+use crate::{Port, Result, StackError, until};
 
 /// Debian keeps the server's programs here, by version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 const USER: &str = "postgres";
+/// For the children of a killed server to notice.
+const CHILDREN_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Postgres {
     service: Service,
@@ -65,9 +68,18 @@ impl Postgres {
         self.service.stop()
     }
 
-    /// SIGKILL.
+    /// SIGKILL. Its children see that it is gone, and go too; until then they hold what the next start needs.
     pub fn kill(&mut self) -> Result<()> {
-        self.service.kill()
+        self.service.kill()?;
+        let data = self.data();
+        if until(CHILDREN_LIMIT, || !works_in(&data)) {
+            return Ok(());
+        }
+        Err(StackError::NotReady {
+            service: "postgres",
+            limit: CHILDREN_LIMIT,
+            log: "children of a killed server".into(),
+        })
     }
 
     pub fn create_database(&self, name: &str) -> Result<()> {
@@ -112,6 +124,12 @@ impl Postgres {
         command.current_dir(self.service.folder());
         command
     }
+}
+
+/// Whether any process has this as its working directory, as all of a server's have its data folder.
+fn works_in(folder: &Path) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.into_iter().any(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder))
 }
 
 fn user_id(which: &str) -> Result<u32> {

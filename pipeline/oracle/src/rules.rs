@@ -148,6 +148,7 @@ fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> 
     }
     let Some(event_time) = source.inner("event_time") else { return Ok(Some((cells, None))) };
     let time_ms = match event_time.text("field") {
+        None if record.timestamp_ms.is_none() => return Ok(None),
         None => record.timestamp_ms,
         Some(name) => match schema.iter().position(|(column, _)| column.name == name).map(|at| &cells[at]) {
             Some(Cell::Whole(us)) => i64::try_from(us.div_euclid(1_000)).ok(),

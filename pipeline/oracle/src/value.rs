@@ -77,7 +77,10 @@ impl Type {
     /// Whether a whole number is one of its values.
     pub fn holds(self, whole: i128) -> bool {
         match self {
-            Self::Int32 | Self::Date => i32::try_from(whole).is_ok(),
+            Self::Int32 => i32::try_from(whole).is_ok(),
+            // The years 1 to 9999.
+            Self::Date => (-719_162..=2_932_896).contains(&whole),
+            Self::Time { .. } => (-62_135_596_800_000_000..253_402_300_800_000_000).contains(&whole),
             Self::Decimal { precision, .. } => whole.unsigned_abs() < 10u128.pow(precision),
             _ => i64::try_from(whole).is_ok(),
         }

@@ -148,7 +148,7 @@ pub const FIELD: Group = Group {
     title: "[source.NAME.schema]",
     text: "`name = \"type\"` for each column, in the order of the table; `\"type?\"` may be null. Types: bool, int32, int64, float64, decimal(p,s), string, binary, date, timestamp_ms, timestamp_us (UTC; with `_ntz` without zone). \
            A name with a leading `_`, `pos` and `file_path` are reserved. In JSON an integer has neither fraction nor exponent (`1.0` and `1e2` are errors), a decimal is a number or text, binary is base64 (file sinks write it as hex), \
-           a date is `\"2026-01-31\"` or days since 1970, a time milliseconds or microseconds since 1970 by its type, or ISO-8601 text with a zone (`Z`, `+01:00`, `+0100`, `+01`; none for `_ntz`), with `T` or a space, with or without seconds. \
+           a date is `\"2026-01-31\"` or days since 1970 (dates and times lie in the years 1 to 9999, which every reader of a table can say), a time milliseconds or microseconds since 1970 by its type, or ISO-8601 text with a zone (`Z`, `+01:00`, `+0100`, `+01`; none for `_ntz`), with `T` or a space, with or without seconds. \
            The long form is a table:",
     keys: &[
         key("type", Text, Derived("that of the metadata; required otherwise"), r#""string""#, "Type of the column."),

@@ -36,19 +36,23 @@ fn log() -> Topic {
 }
 
 fn task(log: &Topic, alignment: Option<Arc<Alignment>>) -> SourceTask {
+    stamped_by(log, EventTimeFrom::Column(0)).aligned(alignment)
+}
+
+fn stamped_by(log: &Topic, event_time: EventTimeFrom) -> SourceTask {
     let schema = Schema::new(vec![Field::required("at", FieldType::TIMESTAMP_MS)]);
     let format =
         JsonFormat { schema, origins: vec![Origin::Path(vec!["at".into()])], unknown_fields_are_errors: false };
     let decoder = JsonDecoder::new(&format, PartitionNames::new(vec![Topic::name(0), Topic::name(1)])).unwrap();
     let spec = Source {
-        event_time: Some(EventTimeFrom::Column(0)),
+        event_time: Some(event_time),
         bound: Span(0),
         max_future: None,
         late_by_event: false,
         on_error: OnError::Output,
     };
     let reader = SimulatedLog::undisturbed(log).reader().unwrap();
-    SourceTask::new(EVENTS, spec, reader, Box::new(decoder), SliceWidth(Span(1_000))).aligned(alignment)
+    SourceTask::new(EVENTS, spec, reader, Box::new(decoder), SliceWidth(Span(1_000)))
 }
 
 fn admission(partition: u32, offset: i64, end: Option<i64>) -> Admission {
@@ -158,4 +162,18 @@ fn one_that_comes_back_within_a_run_goes_on_where_it_was_left() {
     task.admit(back).unwrap();
     let polled = task.poll(BATCH).unwrap();
     assert_eq!(polled.rows[0].side().offset[0], BATCH as i64);
+}
+
+#[test]
+fn a_record_without_the_timestamp_that_its_event_time_is_joins_the_errors() {
+    let log = Topic::new(1);
+    // What the decoder has for a record that its log gives no time.
+    let undated = Entry { value: "{\"at\":2}".into(), timestamp_ms: i64::MIN };
+    log.append(0, [entry(1), undated, entry(3)]);
+    let mut task = stamped_by(&log, EventTimeFrom::Log);
+    task.admit(admission(0, 0, Some(3))).unwrap();
+    let polled = task.poll(BATCH).unwrap();
+    assert_eq!(polled.rows[0].side().event_time, [1, 3]);
+    let told: Vec<_> = polled.errors.iter().map(|bad| (bad.offset, bad.reason, bad.timestamp_ms)).collect();
+    assert_eq!(told, [(1, "missing", None)]);
 }
