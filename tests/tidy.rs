@@ -286,7 +286,9 @@ fn every_java_file_says_what_it_is_for() {
     walk(&root().join("compose"), ".java", &mut java);
     assert!(!java.is_empty());
     let is_preamble = |line: &&str| line.is_empty() || line.starts_with("package ") || line.starts_with("import ");
-    let says = |source: &&Source| source.text.lines().find(|line| !is_preamble(line)).is_some_and(|line| line.starts_with("/**"));
+    let says = |source: &&Source| {
+        source.text.lines().find(|line| !is_preamble(line)).is_some_and(|line| line.starts_with("/**"))
+    };
     let silent = java.iter().filter(|source| !says(source));
     assert_none(silent.map(|source| source.name.clone()).collect(), "these begin without a comment on their class:");
 }

@@ -78,7 +78,8 @@ impl Stack {
         let (brokers, uri) = (self.broker.address(), self.postgres.jdbc_url("flinks"));
         let places = [("brokers", &*brokers), ("topic", topic), ("catalog-uri", &uri), ("warehouse", &warehouse)];
         let program = Program::jar(fetched("flink-runner/runner.jar").unwrap(), class);
-        let told = |program: Program, (name, value): &(&str, &str)| program.argument(&format!("--{name}")).argument(value);
+        let told =
+            |program: Program, (name, value): &(&str, &str)| program.argument(&format!("--{name}")).argument(value);
         places.iter().chain(dials).fold(program, told).with("execution.checkpointing.interval", "1 s")
     }
 
