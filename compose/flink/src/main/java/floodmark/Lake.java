@@ -16,7 +16,8 @@ import org.apache.iceberg.flink.TableLoader;
 import org.apache.iceberg.flink.sink.FlinkSink;
 
 /**
- * The Iceberg tables that a job writes, in a catalog that Postgres keeps; its name is floodmark's, so that whoever finds the ones finds the others.
+ * The Iceberg tables that a job writes, in a catalog that Postgres keeps; its name is floodmark's, so that whoever finds the ones finds the
+ * others.
  *
  * Keeps: a table that is there already is taken as it is.
  */

@@ -18,7 +18,7 @@ public interface Grouping extends Serializable {
         return (one, other) -> one.first <= other.last + gap && other.first <= one.last + gap;
     }
 
-    /** Adds one to spans that are apart; they are apart again when it returns. One pass is enough: what is apart of all before can't meet them through each other. */
+    /** Adds one to spans that are apart; they are apart again when it returns. One pass is enough: of those before, only it joins any. */
     default void add(Span span, List<Span> apart) {
         Span whole = span;
         for (Iterator<Span> each = apart.iterator(); each.hasNext();) {

@@ -63,7 +63,8 @@ public final class Tuned {
         return spans(clicks, "spans per type", new LocalSpans(Clicks.EVENT_TYPE, Grouping.window(size.toMillis())))
                 .keyBy(span -> span.key, Types.STRING)
                 .window(TumblingEventTimeWindows.of(size))
-                .aggregate(new Sum<Span>(span -> span.tally), new WindowRow(), Types.POJO(Tally.class), Types.POJO(Tally.class), WindowRow.TYPE)
+                .aggregate(
+                        new Sum<Span>(span -> span.tally), new WindowRow(), Types.POJO(Tally.class), Types.POJO(Tally.class), WindowRow.TYPE)
                 .name("per type")
                 .uid("per-type");
     }

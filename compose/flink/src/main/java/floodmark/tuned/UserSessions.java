@@ -14,7 +14,8 @@ import org.apache.flink.util.Collector;
 /**
  * The sessions of each user: one value of all that are open, and one timer, at or before the earliest end.
  *
- * A session fires when the watermark reaches its end, where Flink's own windows do so one millisecond before: then no click that isn't late can touch it.
+ * A session fires when the watermark reaches its end, where Flink's own windows do so one millisecond before: then no click that isn't late
+ * can touch it.
  */
 public final class UserSessions extends KeyedProcessFunction<String, Span, RowData> {
     private static final long serialVersionUID = 1;

@@ -23,10 +23,11 @@ import org.apache.flink.util.OutputTag;
 import org.apache.iceberg.Schema;
 
 /**
- * What Flink's own window operators make of a topic of clicks, late ones included: tumbling and hopping windows by type of event, sessions by user.
+ * What Flink's own window operators make of a topic of clicks, late ones included: tumbling and hopping windows by type of event, sessions
+ * by user.
  *
- * For a topic of one partition: with that, watermarks after each event and no parallelism, a click meets at every operator the watermark of the log
- * before it. Nothing is told apart or left out before the windows: copies count.
+ * For a topic of one partition: with that, watermarks after each event and no parallelism, a click meets at every operator the watermark of
+ * the log before it. Nothing is left out before the windows: copies count.
  */
 public final class Windows {
     private final DataStream<RowData> clicks;
