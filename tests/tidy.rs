@@ -279,3 +279,37 @@ fn every_link_in_the_docs_leads_somewhere() {
     }
     assert_none(dead, "links to nothing:");
 }
+
+#[test]
+fn every_java_file_says_what_it_is_for() {
+    let mut java = Vec::new();
+    walk(&root().join("compose"), ".java", &mut java);
+    assert!(!java.is_empty());
+    let is_preamble = |line: &&str| line.is_empty() || line.starts_with("package ") || line.starts_with("import ");
+    let says = |source: &&Source| {
+        source.text.lines().find(|line| !is_preamble(line)).is_some_and(|line| line.starts_with("/**"))
+    };
+    let silent = java.iter().filter(|source| !says(source));
+    assert_none(silent.map(|source| source.name.clone()).collect(), "these begin without a comment on their class:");
+}
+
+/// Maven compiles against what its pom.xml names, Flink runs with what scripts/versions names.
+#[test]
+fn the_programs_for_flink_are_compiled_against_what_they_run_with() {
+    let pom = fs::read_to_string(root().join("compose/flink/pom.xml")).unwrap();
+    let versions = fs::read_to_string(root().join("scripts/versions")).unwrap();
+    let inner = |text: &str, tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>")).unwrap_or_else(|| panic!("no <{tag}> in {text}"));
+        rest.split_once("</").unwrap().0.to_owned()
+    };
+    let flink = inner(&pom, "flink.version");
+    assert!(versions.contains(&format!("apache-flink-libraries=={flink}\n")), "Flink {flink}");
+    let dependencies: Vec<&str> = pom.split("<dependency>").skip(1).collect();
+    assert!(!dependencies.is_empty());
+    for dependency in dependencies {
+        let [group, artifact, version] = ["groupId", "artifactId", "version"].map(|tag| inner(dependency, tag));
+        // Flink's own parts are inside its libraries.
+        let named = format!(" {group}:{artifact}:{version}\n");
+        assert!(version == "${flink.version}" || versions.contains(&named), "{named}");
+    }
+}

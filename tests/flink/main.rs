@@ -1,4 +1,4 @@
-//! What `floodmark flink-sql` prints runs on a real Flink, and its tables are floodmark's.
+//! What `floodmark flink-sql` prints runs on a real Flink, and its tables are floodmark's; so are those of the programs in compose/flink.
 //!
 //! One test at a time, and none beside other tests: JVMs starve on two cores. All limits are those of a machine that is busy with something else.
 // Real processes, real time.
@@ -10,9 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use floodmark_stack::broker::Broker;
+use floodmark_stack::fetched;
 use floodmark_stack::flink::{Cluster, Options, Program};
 use floodmark_stack::postgres::Postgres;
 use tempfile::TempDir;
+
+mod rows;
+mod tuned;
+mod windows;
 
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -67,16 +72,40 @@ impl Stack {
         self.floodmark(&["digest", &format!("shop.{table}"), "--catalog", &uri, "--without-meta"])
     }
 
-    /// Runs a file with both to the end of its topics, and compares the tables.
-    fn both_give(&self, pipeline: &str, tables: &[&str]) {
+    /// One of compose/flink over a topic, with Flink's own catalog and warehouse.
+    fn program(&self, class: &str, topic: &str, dials: &[(&str, &str)]) -> Program {
+        let warehouse = format!("file://{}", self.folder.path().join("flinks").display());
+        let (brokers, uri) = (self.broker.address(), self.postgres.jdbc_url("flinks"));
+        let places = [("brokers", &*brokers), ("topic", topic), ("catalog-uri", &uri), ("warehouse", &warehouse)];
+        let program = Program::jar(fetched("flink-runner/runner.jar").unwrap(), class);
+        let told =
+            |program: Program, (name, value): &(&str, &str)| program.argument(&format!("--{name}")).argument(value);
+        places.iter().chain(dials).fold(program, told).with("execution.checkpointing.interval", "1 s")
+    }
+
+    fn write(&self, pipeline: &str) -> PathBuf {
         let file = self.folder.path().join("pipeline.toml");
         fs::write(&file, pipeline).unwrap();
-        self.floodmark(&["run", "pipeline.toml"]);
-        let job = self.cluster.run(&Program::sql(self.printed(&file, &[])), LIMIT).unwrap();
-        job.wait_finished(LIMIT).unwrap();
+        file
+    }
+
+    /// Runs a file and a program of Flink's to the end of their topic.
+    fn both_run(&self, file: &Path, program: &Program) {
+        self.floodmark(&["run", file.to_str().unwrap()]);
+        self.cluster.run(program, LIMIT).unwrap().wait_finished(LIMIT).unwrap();
+    }
+
+    fn are_equal(&self, tables: &[&str]) {
         for table in tables {
             assert_eq!(self.digest("flinks", table), self.digest("ours", table), "{table}");
         }
+    }
+
+    /// Runs a file with both to the end of its topics, and compares the tables.
+    fn both_give(&self, pipeline: &str, tables: &[&str]) {
+        let file = self.write(pipeline);
+        self.both_run(&file, &Program::sql(self.printed(&file, &[])));
+        self.are_equal(tables);
     }
 }
 

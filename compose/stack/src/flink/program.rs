@@ -78,7 +78,7 @@ pub fn submit(options: &Options, folder: &Path, program: &Program) -> Result<Vec
         Source::Sql(script) => {
             let file = place.path().join("script.sql");
             fs::write(&file, script).doing("write the script")?;
-            java.args(["--class", "RunSql"]).arg(fetched("flink-runner/runner.jar")?).arg(file);
+            java.args(["--class", "floodmark.RunSql"]).arg(fetched("flink-runner/runner.jar")?).arg(file);
         }
         Source::Jar { file, class } => {
             java.args(["--class", class]).arg(file);
