@@ -196,18 +196,44 @@ fn a_hopping_window_holds_what_lies_in_it_and_no_more() {
     assert_eq!(at_the_end["w"].len(), 2, "the end is not in it");
 }
 
-/// A day's horizon has buckets of an hour.
+#[test]
+fn windows_begin_at_their_offset() {
+    let nodes = window("n = \"count()\"").replace("size", "offset = \"1s\"\nsize");
+    let start = |at: i64| read(&nodes, &[&format!(r#"{{"at":{at}}}"#)]).unwrap()["w"][0][17..36].to_owned();
+    assert_eq!(start(10_999), "1970-01-01T00:00:01");
+    assert_eq!(start(11_000), "1970-01-01T00:00:11");
+    assert_eq!(start(999), "1969-12-31T23:59:51");
+}
+
+/// Two milliseconds of 48, so an id of 0 ms is forgotten at 50 ms.
 #[test]
 fn ids_are_kept_in_a_24th_of_their_horizon() {
-    let nodes = "[dedup.d]\nfrom = \"events\"\nkey = [\"id\"]\nhorizon = \"24ms\"\n";
-    let of = |watermark: i64| {
+    let nodes = "[dedup.d]\nfrom = \"events\"\nkey = [\"id\"]\nhorizon = \"48ms\"\n";
+    let duplicates = |nodes: &str, watermark: i64| {
         let moves = format!(r#"{{"id":"x","at":{watermark}}}"#);
-        read(nodes, &[r#"{"id":"a","at":-1}"#, &moves, r#"{"id":"a","at":99}"#]).unwrap()["d.duplicates"].len()
+        read(nodes, &[r#"{"id":"a","at":0}"#, &moves, r#"{"id":"a","at":99}"#]).unwrap()["d.duplicates"].len()
     };
-    assert_eq!((of(23), of(24)), (1, 0));
-    let nodes = nodes.replace("24ms", "5ms");
-    let outputs = read(&nodes, &[r#"{"id":"a","at":0}"#, r#"{"id":"x","at":5}"#, r#"{"id":"a","at":9}"#]).unwrap();
-    assert_eq!(outputs["d.duplicates"].len(), 1, "a bucket has a millisecond at least");
+    assert_eq!((duplicates(nodes, 49), duplicates(nodes, 50)), (1, 0));
+    let short = nodes.replace("48ms", "5ms");
+    assert_eq!((duplicates(&short, 5), duplicates(&short, 6)), (1, 0), "a bucket has a millisecond at least");
+}
+
+#[test]
+fn metadata_have_a_type_of_their_own() {
+    let origins =
+        r#"topic = { from = "kafka.topic" }, p = { from = "kafka.partition" }, o = { from = "kafka.offset" }, at"#;
+    let file = |aggregate: &str| SOURCE.replace("at = ", &format!("{origins} = ")) + &window(aggregate);
+    let log =
+        [Record { partition: 4, ..record(6, r#"{"at":1}"#) }, Record { partition: 4, ..record(7, r#"{"at":1}"#) }];
+    let outputs = expected(&file(r#"p = "sum(p)", o = "sum(o)""#), &log, &[]).unwrap();
+    assert!(outputs["w"][0].ends_with(r#","p":8,"o":13}"#), "{outputs:?}");
+    assert_eq!(expected(&file(r#"t = "sum(topic)""#), &log, &[]).unwrap_err(), "t: no sum of Text");
+}
+
+#[test]
+fn a_record_may_be_nested_deeper_than_any_path() {
+    let deep = format!(r#"{{"at":1,"deep":{}1{}}}"#, r#"{"a":"#.repeat(4_000), "}".repeat(4_000));
+    assert_eq!(read("", &[&deep]).unwrap()["events"].len(), 1);
 }
 
 #[test]
