@@ -75,6 +75,20 @@ impl Judge {
         newest.map_or_else(BTreeMap::new, |known| known.manifest.offsets())
     }
 
+    /// Lowest offsets by the manifests that are there: a start may stand on any of them, since an older process can publish one after it has chosen.
+    pub fn needed(&self) -> BTreeMap<PartitionName, i64> {
+        let inner = self.lock();
+        let mut all = inner.there.iter().map(|name| inner.manifests[name].manifest.offsets());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |lowest, offsets| {
+            let lower = |(name, offset): (PartitionName, i64)| {
+                let other = *offsets.get(&name)?;
+                Some((name, offset.min(other)))
+            };
+            lowest.into_iter().filter_map(lower).collect()
+        })
+    }
+
     /// Decisions of the newest manifest and of all it goes on from: partition, offset, watermark and what was decided.
     pub fn decisions(&self) -> Vec<(PartitionName, Decision)> {
         let inner = self.lock();

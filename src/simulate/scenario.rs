@@ -56,7 +56,7 @@ pub enum Event {
         commit: bool,
     },
     AddPartition,
-    /// Retention takes what no complete checkpoint needs.
+    /// Retention takes what no checkpoint that is there needs.
     Retention,
     /// Somebody asks the job to stop, and starts it again.
     Stop,

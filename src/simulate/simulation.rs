@@ -337,7 +337,7 @@ impl Simulation {
             Event::Close { partition, commit } => self.world.topic.close(partition, commit),
             Event::AddPartition => self.world.topic.add_partition(),
             Event::Retention => {
-                for (name, offset) in self.judge.offsets() {
+                for (name, offset) in self.judge.needed() {
                     self.world.topic.truncate(name.partition as usize, offset as usize);
                 }
             }

@@ -164,8 +164,8 @@ fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> 
 
 /// By its path, what stands at each field; of two with one path the last.
 fn flatten(at: Vec<String>, json: &str, to: &mut BTreeMap<Vec<String>, String>) {
-    // No path is as long as that.
-    if json.starts_with('{') && at.len() < 512 {
+    // No path is longer.
+    if json.starts_with('{') && at.len() <= 512 {
         let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).unwrap_or_default();
         fields.into_iter().for_each(|(name, value)| flatten([&at[..], &[name]].concat(), value.get(), to));
     }
