@@ -10,6 +10,8 @@ use floodmark::config::ErrorId;
 use floodmark::steps::Point;
 
 const MOST_LINES: usize = 500;
+/// Without comments and empty lines.
+const MOST_LINES_OF_THE_ORACLE: usize = 600;
 /// Folders that hold our code and texts.
 const TREES: [&str; 8] = ["src", "pipeline", "state", "tests", "benches", "docs", "scripts", "compose"];
 /// All that the pure machine may use; it must not even be able to reach a clock, a file or a thread pool.
@@ -100,6 +102,15 @@ fn files_are_short() {
     let long = files(".rs").into_iter().map(|source| (source.shipped().lines().count(), source.name));
     let long = long.filter(|(lines, _)| *lines > MOST_LINES).map(|(lines, name)| format!("{name}: {lines}"));
     assert_none(long.collect(), "these have more than 500 lines without tests:");
+}
+
+/// Whoever doubts a result reads all of it.
+#[test]
+fn the_oracle_stays_small() {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let own = files(".rs").into_iter().filter(|source| source.name.starts_with("pipeline/oracle/src/"));
+    let lines: usize = own.map(|source| source.text.lines().filter(is_code).count()).sum();
+    assert!((1..=MOST_LINES_OF_THE_ORACLE).contains(&lines), "{lines} lines of code");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Newtypes, so that one number can't stand for another.
 //! Keeps: two incarnations are the same only if number *and* token are equal; an equal number alone is never recognition.
 use std::fmt;
+use std::sync::Arc;
 
 /// Id of a checkpoint. Rises over the whole life of a pipeline, also across restarts; never used twice for a complete checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,13 +47,13 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// A source partition by its name in the outside world: stable over restarts.
+/// A source partition by its name in the outside world: stable over restarts. Every mark and epoch names all of them, so the texts are shared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionName {
     /// Name of the source node.
-    pub source: String,
+    pub source: Arc<str>,
     /// Kafka topic, or path of a file below its source's directory.
-    pub topic: String,
+    pub topic: Arc<str>,
     pub partition: i32,
 }
 

@@ -235,9 +235,9 @@ mod tests {
             sink: "out".into(),
             epoch,
             fence: Some(start(fence)),
-            offsets: BTreeMap::new(),
+            offsets: Default::default(),
             event_time_watermark: None,
-            replay_from: BTreeMap::new(),
+            replay_from: Default::default(),
             digest: RunningDigest { rows, sum: 0 },
         }
     }

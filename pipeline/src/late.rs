@@ -58,7 +58,7 @@ pub fn duplicates_batch(
     let mut columns = take_batch(rows.columns(), &places)?.columns().to_vec();
     columns.extend(places_of(rows, &places, names));
     columns.extend([
-        strings(duplicates.iter().map(|d| first(d).topic.as_str())),
+        strings(duplicates.iter().map(|d| &*first(d).topic)),
         Arc::new(Int32Array::from_iter_values(duplicates.iter().map(|d| first(d).partition))) as ArrayRef,
         Arc::new(Int64Array::from_iter_values(duplicates.iter().map(|d| d.1.offset))),
     ]);
@@ -69,7 +69,7 @@ pub fn duplicates_batch(
 fn places_of(rows: &Rows, places: &[u32], names: &[PartitionName]) -> [ArrayRef; 3] {
     let name = |row: &u32| &names[rows.side().partition[*row as usize] as usize];
     [
-        strings(places.iter().map(|row| name(row).topic.as_str())),
+        strings(places.iter().map(|row| &*name(row).topic)),
         Arc::new(Int32Array::from_iter_values(places.iter().map(|row| name(row).partition))),
         Arc::new(Int64Array::from_iter_values(places.iter().map(|row| rows.side().offset[*row as usize]))),
     ]

@@ -4,6 +4,7 @@
 //! Doesn't know: how a sink stores its mark.
 //! Keeps: epochs (a, b] are committed only on a base whose mark is exactly a and whose fence is our own incarnation (DESIGN.md 8).
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::guard::{Guard, holds};
 use crate::ids::{Epoch, Incarnation, PartitionName};
@@ -21,13 +22,19 @@ pub struct Mark {
     /// Newest incarnation that claimed the sink.
     pub fence: Option<Incarnation>,
     /// Next offset to read of each partition, as of `epoch`.
-    pub offsets: BTreeMap<PartitionName, i64>,
+    pub offsets: Offsets,
     pub event_time_watermark: Option<EventTime>,
     /// Lowest offset of each partition that open windows and live dedup buckets still need, with the watermark before it.
-    pub replay_from: BTreeMap<PartitionName, ReplayFrom>,
+    pub replay_from: ReplayPoints,
     /// Running digest of all rows that this sink's epochs added.
     pub digest: RunningDigest,
 }
+
+/// Next offset to read of each partition. All that one cut makes, for whichever sink, has the same; so it is shared.
+pub type Offsets = Arc<BTreeMap<PartitionName, i64>>;
+
+/// Where a replay would have to begin in each partition; shared likewise.
+pub type ReplayPoints = Arc<BTreeMap<PartitionName, ReplayFrom>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayFrom {
@@ -124,9 +131,9 @@ mod tests {
             sink: "s".into(),
             epoch,
             fence,
-            offsets: BTreeMap::new(),
+            offsets: Offsets::default(),
             event_time_watermark: None,
-            replay_from: BTreeMap::new(),
+            replay_from: ReplayPoints::default(),
             digest: RunningDigest::default(),
         }
     }

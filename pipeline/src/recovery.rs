@@ -2,11 +2,10 @@
 //!
 //! Doesn't know: how any of it was read, or how it will be done. Keeps: a start that would lose or double rows is refused by name, with the choices.
 //! Every answer has a test that reaches it and a line in docs/PROTOCOL.md.
-use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::ids::{CheckpointId, Epoch, PartitionName};
-use crate::mark::Mark;
+use crate::ids::{CheckpointId, Epoch};
+use crate::mark::{Mark, Offsets};
 
 /// Files of one state, or of one sink's rows, that are named; what is behind them is counted.
 const FILES_TOLD: usize = 3;
@@ -75,7 +74,7 @@ pub struct Recorded {
     pub base: Option<Epoch>,
     pub epochs: Vec<Epoch>,
     /// Next offsets at the last of `epochs` (or at the base), for messages.
-    pub offsets: BTreeMap<PartitionName, i64>,
+    pub offsets: Offsets,
 }
 
 /// How a node of the file compares with the manifest's.

@@ -2,6 +2,7 @@
 //!
 //! Doesn't know: when to run. Keeps: nothing is deleted that a manifest names; objects of an incarnation newer than our own are never touched. Deleting a manifest before its objects means that a crash in between leaves rubbish, never a manifest with holes.
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use floodmark_pipeline::ids::{CheckpointId, Incarnation};
 
@@ -12,7 +13,7 @@ use super::manifest::Manifest;
 #[derive(Clone, Debug)]
 pub struct Retained {
     pub name: String,
-    pub manifest: Manifest,
+    pub manifest: Arc<Manifest>,
 }
 
 /// Which of `manifests` (newest first) may go: not among the newest `retain`, not what this incarnation restored from while it has none of its own
@@ -61,7 +62,7 @@ mod tests {
     use crate::checkpoint::manifest::tests::manifest;
 
     fn retained(number: u64, checkpoint: u64) -> Retained {
-        Retained { name: format!("{number}-{checkpoint}"), manifest: manifest(number, checkpoint) }
+        Retained { name: format!("{number}-{checkpoint}"), manifest: manifest(number, checkpoint).into() }
     }
 
     fn names(gone: Vec<&Retained>) -> Vec<&str> {

@@ -368,8 +368,8 @@ impl Coordinator {
         let plan = self.terms.plan.clone();
         let needed = cut::needed(&plan, &self.nodes);
         let replay_from = cut::replay_points(&mut self.partitions.table, needed, cut::slice_width(&plan));
-        let offsets = self.partitions.table.iter().map(|p| (p.name.clone(), p.position.offset)).collect();
-        let at = CutPositions { offsets, replay_from };
+        let offsets = self.partitions.table.iter().map(|p| (p.name.clone(), p.position.offset));
+        let at = CutPositions { offsets: Arc::new(offsets.collect()), replay_from };
         for (sink, book) in &mut self.sinks {
             let segments = refs.remove(sink).unwrap_or_default();
             let commit_id = cut::commit_id(epoch, *sink);

@@ -2,11 +2,12 @@
 //!
 //! Pure. Keeps: nothing becomes a manifest whose sums don't close, or whose workers disagree about a watermark.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use floodmark_pipeline::ids::{Epoch, NodeId, PartitionName};
+use floodmark_pipeline::ids::{Epoch, NodeId};
 use floodmark_pipeline::invariants::{Invariant, Violation};
-use floodmark_pipeline::mark::ReplayFrom;
+use floodmark_pipeline::mark::{Offsets, ReplayFrom, ReplayPoints};
 use floodmark_pipeline::plan::{NodeKind, Plan};
 use floodmark_pipeline::stamp::SliceWidth;
 use floodmark_pipeline::time::{EventTime, Span};
@@ -85,16 +86,12 @@ pub fn slice_width(plan: &Plan) -> SliceWidth {
 }
 
 /// Where a replay would have to begin in each partition.
-pub fn replay_points(
-    table: &mut [PartitionRecord],
-    needed: Option<EventTime>,
-    width: SliceWidth,
-) -> BTreeMap<PartitionName, ReplayFrom> {
+pub fn replay_points(table: &mut [PartitionRecord], needed: Option<EventTime>, width: SliceWidth) -> ReplayPoints {
     let of = |p: &mut PartitionRecord| {
         let here = ReplayFrom { offset: p.position.offset, watermark: p.time.watermark.before_next() };
         (p.name.clone(), p.time.replay_from(needed, width).unwrap_or(here))
     };
-    table.iter_mut().map(of).collect()
+    Arc::new(table.iter_mut().map(of).collect())
 }
 
 /// The object that holds a worker's rows of a checkpoint, in pieces that follow each other.
@@ -163,8 +160,8 @@ pub fn pending_epoch(
 /// Where the sources stand at a cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CutPositions {
-    pub offsets: BTreeMap<PartitionName, i64>,
-    pub replay_from: BTreeMap<PartitionName, ReplayFrom>,
+    pub offsets: Offsets,
+    pub replay_from: ReplayPoints,
 }
 
 /// Nodes as the manifest records them.

@@ -1,7 +1,8 @@
 //! The record of a complete checkpoint: everything a start needs, and nothing that isn't durable.
 //!
 //! Doesn't know: stores. Keeps: bytes that were torn or changed don't decode; encode and decode are inverse.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, PartitionIndex, PartitionName};
 use floodmark_pipeline::invariants::Cut;
@@ -14,6 +15,7 @@ use floodmark_state::StateDigest;
 use prost::Message;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::cut::CutPositions;
 use super::proto;
 use crate::runtime::counters::NodeCounters;
 use crate::sink::{PendingEpoch, SegmentRef};
@@ -62,7 +64,7 @@ pub enum Status {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRecord {
     pub name: String,
-    pub fingerprint: BTreeMap<String, String>,
+    pub fingerprint: Arc<BTreeMap<String, String>>,
     pub line: usize,
     pub watermark: Option<EventTime>,
     pub fired_floor: Option<EventTime>,
@@ -218,8 +220,13 @@ impl Manifest {
 }
 
 fn from_proto(m: proto::Manifest) -> Result<Manifest, &'static str> {
-    let partitions = m.partitions.into_iter().map(partition_from).collect::<Result<Vec<_>, _>>()?;
-    let sinks = m.sinks.into_iter().map(|s| sink_from(s, &partitions)).collect::<Result<Vec<_>, _>>()?;
+    let mut partitions = Vec::with_capacity(m.partitions.len());
+    for partition in m.partitions {
+        let record = partition_from(partition, partitions.last())?;
+        partitions.push(record);
+    }
+    let mut cuts = Cuts { partitions: &partitions, known: HashMap::new() };
+    let sinks = m.sinks.into_iter().map(|s| sink_from(s, &mut cuts)).collect::<Result<Vec<_>, _>>()?;
     Ok(Manifest {
         pipeline: m.pipeline,
         incarnation: incarnation_from(m.incarnation)?,
@@ -264,8 +271,8 @@ fn partition_to(p: &PartitionRecord) -> proto::Partition {
         watermark_ms: from.watermark.map(|w| w.0),
     };
     proto::Partition {
-        source: p.name.source.clone(),
-        topic: p.name.topic.clone(),
+        source: p.name.source.to_string(),
+        topic: p.name.topic.to_string(),
         partition: p.name.partition,
         identity: p.identity.clone(),
         offset: p.position.offset,
@@ -284,8 +291,16 @@ fn partition_to(p: &PartitionRecord) -> proto::Partition {
     }
 }
 
-/// The bound isn't stored with a partition: it is the pipeline file's, and set when the source starts.
-fn partition_from(p: proto::Partition) -> Result<PartitionRecord, &'static str> {
+/// The bound isn't stored with a partition: it is the pipeline file's, and set when the source starts. Mostly a partition is of the same topic as the
+/// one `before` it, and shares its texts.
+fn partition_from(p: proto::Partition, before: Option<&PartitionRecord>) -> Result<PartitionRecord, &'static str> {
+    let shared = |text: String, before: Option<&Arc<str>>| match before {
+        Some(before) if **before == *text => before.clone(),
+        _ => text.into(),
+    };
+    let (source, topic) = before.map(|p| (&p.name.source, &p.name.topic)).unzip();
+    let name =
+        PartitionName { source: shared(p.source, source), topic: shared(p.topic, topic), partition: p.partition };
     let cause = if p.floor_cause == 1 { WatermarkCause::Joined } else { WatermarkCause::Returned };
     let watermark = PartitionWatermark {
         max_seen: p.max_seen_ms.map(EventTime),
@@ -294,7 +309,7 @@ fn partition_from(p: proto::Partition) -> Result<PartitionRecord, &'static str> 
     };
     let slice = |s: proto::Slice| (s.slice, ReplayFrom { offset: s.offset, watermark: s.watermark_ms.map(EventTime) });
     Ok(PartitionRecord {
-        name: PartitionName { source: p.source, topic: p.topic, partition: p.partition },
+        name,
         identity: p.identity,
         begin: p.begin,
         position: Position { offset: p.offset, resume: p.resume },
@@ -312,7 +327,7 @@ fn partition_from(p: proto::Partition) -> Result<PartitionRecord, &'static str> 
 fn node_to(n: &NodeRecord) -> proto::Node {
     proto::Node {
         name: n.name.clone(),
-        fingerprint: n.fingerprint.clone(),
+        fingerprint: BTreeMap::clone(&n.fingerprint),
         line: n.line as u32,
         watermark_ms: n.watermark.map(|w| w.0),
         fired_floor_ms: n.fired_floor.map(|w| w.0),
@@ -326,7 +341,7 @@ fn node_from(n: proto::Node) -> NodeRecord {
     let sum = u128_from(&n.state_digest).unwrap_or(0);
     NodeRecord {
         name: n.name,
-        fingerprint: n.fingerprint,
+        fingerprint: n.fingerprint.into(),
         line: n.line as usize,
         watermark: n.watermark_ms.map(EventTime),
         fired_floor: n.fired_floor_ms.map(EventTime),
@@ -350,16 +365,48 @@ fn segment_to(s: &SegmentRef) -> proto::Segment {
     proto::Segment { path: s.path.clone(), offset: s.offset, length: s.length, rows: s.rows, digest }
 }
 
-fn sink_from(s: proto::Sink, partitions: &[PartitionRecord]) -> Result<SinkRecord, &'static str> {
+/// Positions of the cuts that sinks wait for. Each sink's list has the same ones, and they are kept once.
+struct Cuts<'a> {
+    partitions: &'a [PartitionRecord],
+    /// By epoch, with the numbers that they were read from.
+    known: HashMap<Epoch, (Vec<i64>, Vec<proto::Replay>, CutPositions)>,
+}
+
+impl Cuts<'_> {
+    fn positions(
+        &mut self,
+        epoch: Epoch,
+        offsets: Vec<i64>,
+        replay: Vec<proto::Replay>,
+    ) -> Result<CutPositions, &'static str> {
+        if let Some((_, _, positions)) = self.known.get(&epoch).filter(|k| k.0 == offsets && k.1 == replay) {
+            return Ok(positions.clone());
+        }
+        let from = |r: &proto::Replay| {
+            let partition = self.partitions.get(r.partition as usize).ok_or("a replay point's partition")?;
+            let from = ReplayFrom { offset: r.offset, watermark: r.watermark_ms.map(EventTime) };
+            Ok::<_, &'static str>((partition.name.clone(), from))
+        };
+        let named = self.partitions.iter().zip(&offsets).map(|(p, offset)| (p.name.clone(), *offset));
+        let positions = CutPositions {
+            offsets: Arc::new(named.collect()),
+            replay_from: Arc::new(replay.iter().map(from).collect::<Result<_, _>>()?),
+        };
+        self.known.insert(epoch, (offsets, replay, positions.clone()));
+        Ok(positions)
+    }
+}
+
+fn sink_from(s: proto::Sink, cuts: &mut Cuts<'_>) -> Result<SinkRecord, &'static str> {
     Ok(SinkRecord {
         name: s.name,
         base: s.base.map(epoch_from).transpose()?,
-        epochs: s.epochs.into_iter().map(|e| pending_from(e, partitions)).collect::<Result<_, _>>()?,
+        epochs: s.epochs.into_iter().map(|e| pending_from(e, cuts)).collect::<Result<_, _>>()?,
         definition: s.definition,
     })
 }
 
-fn pending_from(e: proto::PendingEpoch, partitions: &[PartitionRecord]) -> Result<PendingEpoch, &'static str> {
+fn pending_from(e: proto::PendingEpoch, cuts: &mut Cuts<'_>) -> Result<PendingEpoch, &'static str> {
     let segment = |s: proto::Segment| SegmentRef {
         digest: s.digest.as_slice().try_into().ok().map(u128::from_le_bytes),
         path: s.path,
@@ -367,18 +414,15 @@ fn pending_from(e: proto::PendingEpoch, partitions: &[PartitionRecord]) -> Resul
         length: s.length,
         rows: s.rows,
     };
-    let replay = |r: proto::Replay| {
-        let partition = partitions.get(r.partition as usize).ok_or("a replay point's partition")?;
-        let from = ReplayFrom { offset: r.offset, watermark: r.watermark_ms.map(EventTime) };
-        Ok((partition.name.clone(), from))
-    };
+    let epoch = epoch_from(e.epoch)?;
+    let CutPositions { offsets, replay_from } = cuts.positions(epoch, e.offsets, e.replay_from)?;
     Ok(PendingEpoch {
-        epoch: epoch_from(e.epoch)?,
+        epoch,
         commit_id: e.commit_id,
         segments: e.segments.into_iter().map(segment).collect(),
-        offsets: partitions.iter().zip(e.offsets).map(|(p, offset)| (p.name.clone(), offset)).collect(),
+        offsets,
         event_time_watermark: e.watermark_ms.map(EventTime),
-        replay_from: e.replay_from.into_iter().map(replay).collect::<Result<_, &'static str>>()?,
+        replay_from,
     })
 }
 

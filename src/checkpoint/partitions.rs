@@ -58,7 +58,7 @@ impl Partitions {
     /// The table of a manifest, or an empty one.
     pub fn new(mut table: Vec<PartitionRecord>, decisions: Vec<Decision>, sources: Vec<SourceInfo>) -> Self {
         for record in &mut table {
-            if let Some(source) = sources.iter().find(|s| s.name == record.name.source) {
+            if let Some(source) = sources.iter().find(|s| s.name == *record.name.source) {
                 record.time.watermark.bound = source.bound;
                 if !holds(Guard::WatermarkRestore) {
                     record.time.watermark.max_seen = None;
@@ -191,7 +191,7 @@ impl Partitions {
     /// How the owner of a partition is told to read it (or to know it, where it has left).
     pub fn admission(&self, partition: PartitionIndex) -> Option<Admission> {
         let record = self.record_of(partition)?;
-        let source = self.sources.iter().find(|s| s.name == record.name.source)?.node;
+        let source = self.sources.iter().find(|s| s.name == *record.name.source)?.node;
         let left = match record.status {
             Status::Live => None,
             status => Some(Leaving { partition, ended: status == Status::Ended }),
@@ -218,7 +218,7 @@ impl Partitions {
     /// The watermark that whoever enters now has as its floor. Where all have ended it is that of the furthest: which of them ended last, and how many
     /// cuts came before, is a matter of timing, and the source's own watermark stands where those left it.
     fn floor_of(&self, source: &SourceInfo) -> Option<EventTime> {
-        let known = || self.table.iter().filter(|p| p.name.source == source.name);
+        let known = || self.table.iter().filter(|p| *p.name.source == source.name);
         let watermark = self.watermark_of(source.node);
         if known().any(|p| p.status != Status::Ended) {
             return watermark;
@@ -227,7 +227,7 @@ impl Partitions {
     }
 
     fn let_in(&mut self, checkpoint: CheckpointId, found: Found, floors: &Floors) -> PartitionIndex {
-        let watermark = floors.get(&found.name.source).copied().flatten();
+        let watermark = floors.get(&*found.name.source).copied().flatten();
         let floor = watermark.map(|watermark| Floor { watermark, cause: WatermarkCause::Joined });
         let floor = floor.filter(|_| holds(Guard::JoinFloor));
         let partition = PartitionIndex(self.table.len() as u32);
@@ -245,7 +245,7 @@ impl Partitions {
         end: Option<i64>,
         floors: &Floors,
     ) -> Option<PartitionIndex> {
-        let watermark = *floors.get(&self.record_of(partition)?.name.source)?;
+        let watermark = *floors.get(&*self.record_of(partition)?.name.source)?;
         let record = self.table.get_mut(partition.0 as usize)?;
         record.status = Status::Live;
         record.end = end;
@@ -272,13 +272,13 @@ impl Partitions {
     }
 
     fn source_of(&self, name: &PartitionName) -> Option<&SourceInfo> {
-        self.sources.iter().find(|s| s.name == name.source)
+        self.sources.iter().find(|s| s.name == *name.source)
     }
 
     /// Those in `going` go idle at this cut.
     fn set_watermarks(&mut self, going: &[PartitionIndex]) {
         for source in &self.sources {
-            let of_source = |p: &&PartitionRecord| p.name.source == source.name;
+            let of_source = |p: &&PartitionRecord| *p.name.source == source.name;
             let live = self.table.iter().filter(of_source).filter(|p| p.status == Status::Live);
             let going = going.iter().filter_map(|p| self.table.get(p.0 as usize)).filter(of_source);
             let before = self.watermarks.get(&source.node).copied().flatten();

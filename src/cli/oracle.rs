@@ -89,8 +89,8 @@ async fn records(source: &str, config: &SourceConfig, to: &mut Vec<Record>) -> R
 fn take(batch: &RawBatch<'_>, names: &PartitionNames, to: &mut Vec<Record>) {
     let Some(name) = names.get(batch.partition) else { return };
     to.extend(batch.records.iter().map(|raw| Record {
-        source: name.source.clone(),
-        topic: name.topic.clone(),
+        source: name.source.to_string(),
+        topic: name.topic.to_string(),
         partition: name.partition,
         offset: raw.offset,
         timestamp_ms: raw.timestamp_ms,

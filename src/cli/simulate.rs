@@ -4,6 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 
 use crate::simulate::{Report, Scenario, minimise, play};
 use crate::status::units::grouped;
@@ -34,7 +36,8 @@ pub fn run(args: &SimulateArgs) -> ExitCode {
         }
         sums.add(&report);
     }
-    super::print(&format!("{}\n", sums.text()))
+    let speed = sums.a_second().map_or_else(String::new, |runs| format!("; {runs:.0} runs a second of processor time"));
+    super::print(&format!("{}{speed}\n", sums.text()))
 }
 
 fn one(scenario: &Scenario) -> ExitCode {
@@ -76,6 +79,8 @@ struct Sums {
     faults: usize,
     requests: usize,
     rows: usize,
+    /// Checkpoints and faults of the run with the fewest of them that wasn't refused.
+    fewest: Option<(usize, usize)>,
 }
 
 impl Sums {
@@ -87,12 +92,26 @@ impl Sums {
         self.faults += report.faults;
         self.requests += report.requests;
         self.rows += report.rows;
+        if report.refused.is_none() {
+            let (checkpoints, faults) = self.fewest.unwrap_or((usize::MAX, usize::MAX));
+            self.fewest = Some((checkpoints.min(report.checkpoints), faults.min(report.faults)));
+        }
+    }
+
+    /// Runs a second of this process's processor time, in which it did nothing else.
+    fn a_second(&self) -> Option<f64> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        Some(self.runs as f64 / (seconds(usage.user_time()) + seconds(usage.system_time())))
     }
 
     fn text(&self) -> String {
         let n = |number: usize| grouped(number as u64);
+        let fewest = self.fewest.map_or_else(String::new, |(checkpoints, faults)| {
+            format!(", and none of the others with fewer than {checkpoints} checkpoints or {faults} faults")
+        });
         format!(
-            "{} runs right: {} starts, {} checkpoints, {} faults, {} requests, {} rows; {} refused after harm",
+            "{} runs right: {} starts, {} checkpoints, {} faults, {} requests, {} rows; {} refused after harm{fewest}",
             grouped(self.runs),
             n(self.starts),
             n(self.checkpoints),

@@ -218,9 +218,9 @@ mod tests {
             epoch: Epoch { incarnation: START, checkpoint: CheckpointId(checkpoint) },
             commit_id: 1,
             segments: if rows > 0 { vec![segment] } else { vec![] },
-            offsets: BTreeMap::from([(partition, checkpoint as i64)]),
+            offsets: BTreeMap::from([(partition, checkpoint as i64)]).into(),
             event_time_watermark: None,
-            replay_from: BTreeMap::new(),
+            replay_from: Default::default(),
         }
     }
 
@@ -232,9 +232,9 @@ mod tests {
             sink: String::new(),
             epoch,
             fence: Some(START),
-            offsets: BTreeMap::new(),
+            offsets: Default::default(),
             event_time_watermark: None,
-            replay_from: BTreeMap::new(),
+            replay_from: Default::default(),
             digest: RunningDigest::default(),
         })))
     }

@@ -21,7 +21,7 @@ pub fn of(pipeline: &Pipeline, lines: &BTreeMap<String, usize>) -> BTreeMap<Stri
     let one = |id: NodeId| {
         let node = pipeline.plan.node(id);
         let line = lines.get(&node.name).copied().unwrap_or_default();
-        (node.name.clone(), Fingerprint { parts: parts(pipeline, id, node), line })
+        (node.name.clone(), Fingerprint { parts: parts(pipeline, id, node).into(), line })
     };
     pipeline.plan.ids().map(one).collect()
 }

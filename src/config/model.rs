@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use floodmark_pipeline::ids::NodeId;
@@ -242,6 +243,7 @@ pub struct SortField {
 /// max_parallelism), each by its key in the pipeline file, so that a refusal can name what differs; `line` is where the node stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    pub parts: BTreeMap<String, String>,
+    /// Every manifest of a run has it, so it is shared.
+    pub parts: Arc<BTreeMap<String, String>>,
     pub line: usize,
 }

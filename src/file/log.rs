@@ -2,6 +2,8 @@
 //!
 //! Doesn't know: what is in a line. Keeps: an end is a size that was seen once, so a file that grows meanwhile is read to there.
 //! Tested: file/tests.rs.
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use floodmark_pipeline::ids::PartitionName;
 
@@ -11,13 +13,13 @@ use crate::config::model::{End, FileConfig, Start};
 use crate::source::{Log, PartitionInfo, Position, Reader, SourceError};
 
 pub struct FileLog {
-    source: String,
+    source: Arc<str>,
     listing: Listing,
 }
 
 impl FileLog {
     pub fn new(source: &str, config: &FileConfig) -> Self {
-        Self { source: source.to_owned(), listing: Listing::new(&config.path) }
+        Self { source: source.into(), listing: Listing::new(&config.path) }
     }
 }
 
@@ -28,7 +30,7 @@ impl Log for FileLog {
         for name in self.listing.names()? {
             let path = self.listing.path_of(&name);
             let size = std::fs::metadata(&path).map_err(|e| file_error(&path, e))?.len();
-            let name = PartitionName { source: self.source.clone(), topic: name, partition: 0 };
+            let name = PartitionName { source: self.source.clone(), topic: name.into(), partition: 0 };
             partitions.push(PartitionInfo { name, identity: String::new(), start: 0, end: size as i64 });
         }
         Ok(partitions)

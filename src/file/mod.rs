@@ -18,7 +18,7 @@ pub use log::FileLog;
 
 /// How much of a file has been read, in the unit of its end; `None` for a compressed one, whose size doesn't say how much is in it.
 pub fn bytes_read(file: &PartitionName, position: &Position) -> Option<i64> {
-    let plain = content::Compression::of(Path::new(&file.topic)) == content::Compression::None;
+    let plain = content::Compression::of(Path::new(&*file.topic)) == content::Compression::None;
     plain.then(|| prefix::StoredPrefix::decode(&position.resume).map_or(0, |p| p.bytes as i64))
 }
 

@@ -14,7 +14,7 @@ use crate::source::{Log, PartitionInfo, Position, Reader, SourceError};
 use crate::workload::{Workload, WorkloadName};
 
 pub struct GeneratorLog {
-    source: String,
+    source: Arc<str>,
     name: WorkloadName,
     options: Options,
     workload: Arc<dyn Workload>,
@@ -26,7 +26,7 @@ impl GeneratorLog {
         let name: WorkloadName = config.workload.parse().map_err(|e| setting(format!("{e}")))?;
         let options = Options::read(name, &config.options).map_err(setting)?;
         let workload = name.build(&options.dials).map_err(|e| setting(e.to_string()))?;
-        Ok(Self { source: source.to_owned(), name, options, workload: workload.into() })
+        Ok(Self { source: source.into(), name, options, workload: workload.into() })
     }
 
     /// The dials that say what stands at an offset. A log that only got longer is the same log, but for orders: they are drawn all at once.
@@ -43,8 +43,9 @@ impl GeneratorLog {
 impl Log for GeneratorLog {
     async fn partitions(&self) -> Result<Vec<PartitionInfo>, SourceError> {
         let identity = self.identity()?;
+        let topic: Arc<str> = self.name.to_string().into();
         let partition = |number: u32| PartitionInfo {
-            name: PartitionName { source: self.source.clone(), topic: self.name.to_string(), partition: number as i32 },
+            name: PartitionName { source: self.source.clone(), topic: topic.clone(), partition: number as i32 },
             identity: identity.clone(),
             start: 0,
             end: end_of(self.workload.as_ref(), number) as i64,

@@ -1,4 +1,6 @@
 //! Snapshots and the requests that put them on `main`.
+use std::sync::Arc;
+
 use iceberg::TableCreation;
 use iceberg::spec::{Schema, TableMetadataBuilder};
 
@@ -52,10 +54,8 @@ fn a_request_asserts_table_and_head() {
 #[test]
 fn offsets_stay_out_of_a_summary_when_they_are_long() {
     let mut long = change(1);
-    for partition in 0..200 {
-        let name = floodmark_pipeline::ids::PartitionName { source: "s".into(), topic: "t".into(), partition };
-        long.mark.offsets.insert(name, 1_000_000);
-    }
+    let name = |partition| floodmark_pipeline::ids::PartitionName { source: "s".into(), topic: "t".into(), partition };
+    long.mark.offsets = Arc::new((0..200).map(|partition| (name(partition), 1_000_000)).collect());
     let (_, updates) = long.requests(&table(), "list", 0).unwrap();
     assert!(!snapshot(&updates).summary().additional_properties.contains_key("floodmark.offsets"));
 }

@@ -193,7 +193,7 @@ impl Board {
     }
 
     fn partition(&self, at: PartitionIndex, record: &PartitionRecord, now_ms: u64, watch: &Watch) -> PartitionStatus {
-        let in_bytes = self.in_bytes.contains(&record.name.source);
+        let in_bytes = self.in_bytes.contains(&*record.name.source);
         let offset = record.position.offset;
         let end = record.end.or_else(|| watch.end_of(&record.name));
         let reached =
@@ -205,7 +205,7 @@ impl Board {
             _ => reached,
         };
         PartitionStatus {
-            source: record.name.source.clone(),
+            source: record.name.source.to_string(),
             name: record.name.to_string(),
             state: match record.status {
                 Standing::Live => PartitionState::Live,

@@ -188,7 +188,7 @@ impl Publishing {
         };
         let report = match publisher.publish(publication, &mut complain).await {
             Ok((manifest, name)) => {
-                collector.add(Retained { name: name.clone(), manifest });
+                collector.add(Retained { name: name.clone(), manifest: manifest.into() });
                 FromPublisher::Published { id, name }
             }
             Err(error) => FromPublisher::Failed(error.to_string()),

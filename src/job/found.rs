@@ -32,7 +32,7 @@ pub fn summary(name: &str, manifest: &Manifest) -> ManifestSummary {
 
 pub fn recorded(sink: &SinkRecord, manifest: &Manifest) -> Recorded {
     let epochs: Vec<Epoch> = sink.epochs.iter().map(|e| e.epoch).collect();
-    let offsets = sink.epochs.first().map_or_else(|| manifest.offsets(), |e| e.offsets.clone());
+    let offsets = sink.epochs.first().map_or_else(|| manifest.offsets().into(), |e| e.offsets.clone());
     Recorded { base: sink.base, epochs, offsets }
 }
 

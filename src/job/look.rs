@@ -26,7 +26,7 @@ const STATE_FILES_AT_ONCE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Named {
     pub name: String,
-    pub manifest: Manifest,
+    pub manifest: Arc<Manifest>,
 }
 
 /// Manifests found: the one to go on from, the older readable ones, and those that can't be read.
@@ -45,12 +45,12 @@ pub async fn manifests(dir: &CheckpointDir, options: &Options) -> Result<Manifes
         let manifest = dir.read_manifest(&name).await;
         let manifest =
             manifest.map_err(|error| StartError::From { path: from.clone(), reason: unusable(dir, error) })?;
-        found.chosen = Some(Named { name, manifest });
+        found.chosen = Some(Named { name, manifest: manifest.into() });
     }
     for listed in dir.manifests().await? {
         match dir.read_manifest(&listed.name).await {
             Ok(manifest) => {
-                let named = Named { name: listed.name, manifest };
+                let named = Named { name: listed.name, manifest: manifest.into() };
                 if found.chosen.is_none() {
                     found.chosen = Some(named);
                 } else {
@@ -164,7 +164,7 @@ fn log_problems(pipeline: &Pipeline, manifest: &Manifest, logs: &[SourceLog]) ->
     let mut problems = vec![];
     for log in logs {
         let name = &pipeline.plan.node(log.node).name;
-        for record in manifest.partitions.iter().filter(|p| p.name.source == *name) {
+        for record in manifest.partitions.iter().filter(|p| *p.name.source == **name) {
             let found = log.partitions.iter().find(|p| p.name == record.name);
             problems.extend(match &pipeline.sources[&log.node].connector {
                 SourceConnector::Kafka(_) => topic_problem(record, found),
@@ -201,7 +201,7 @@ fn file_problem(record: &PartitionRecord, found: Option<&PartitionInfo>) -> Opti
 }
 
 fn is_plain(name: &PartitionName) -> bool {
-    Compression::of(std::path::Path::new(&name.topic)) == Compression::None
+    Compression::of(std::path::Path::new(&*name.topic)) == Compression::None
 }
 
 /// State files that aren't there, or have another length. What is in them is checked when they are loaded.

@@ -58,7 +58,7 @@ async fn publish_first(
     if snapshots.is_empty() {
         manifest.state = started.restored.as_ref().map_or(vec![], |named| named.manifest.state.clone());
         let (manifest, name) = publisher.publish_restored(manifest).await.map_err(StartError::Dir)?;
-        return Ok(Retained { name, manifest });
+        return Ok(Retained { name, manifest: manifest.into() });
     }
     manifest.state_digest = snapshots.iter().fold(0, |sum: u128, (_, s)| sum.wrapping_add(s.digest.sum));
     let publication =
@@ -66,7 +66,7 @@ async fn publish_first(
     let mut complain = |error: &PublishError| tracing::warn!("not durable yet, trying again: {error}");
     let published = publisher.publish(publication, &mut complain).await;
     let (manifest, name) = published.map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(Retained { name, manifest })
+    Ok(Retained { name, manifest: manifest.into() })
 }
 
 fn terms(pipeline: &Pipeline, started: &Started) -> Terms {

@@ -38,7 +38,7 @@ pub fn of(
     dir: &CheckpointDir,
     host: &Arc<dyn Host>,
 ) -> Vec<Retired> {
-    let manifest = found.chosen.iter().map(|named| &named.manifest);
+    let manifest = found.chosen.iter().map(|named| &*named.manifest);
     let waited_for = manifest.flat_map(|m| records(&pipeline.plan, m)).filter(|record| waiting_rows(record) > 0);
     let open = |record: &SinkRecord| {
         let given_up = options.forget.contains(&record.name);

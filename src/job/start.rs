@@ -286,7 +286,7 @@ fn say_new(pipeline: &Pipeline, decided: &Plan, found: &Manifests) {
     let plan = &pipeline.plan;
     for (id, name) in added.iter().filter_map(|name| Some((plan.find(name)?, name))) {
         let sources: Vec<_> = plan.sources_of(id).into_iter().map(|s| plan.node(s).name.as_str()).collect();
-        let known = named.manifest.partitions.iter().filter(|p| sources.contains(&p.name.source.as_str()));
+        let known = named.manifest.partitions.iter().filter(|p| sources.contains(&&*p.name.source));
         let from: Vec<_> = known.map(|p| format!("{} from {}", p.name, p.position.offset)).collect();
         let from = if from.is_empty() { "everything, nothing was read yet".to_owned() } else { from.join(", ") };
         tracing::info!("{name} is new: it gets {from}");
@@ -330,7 +330,7 @@ async fn begin(
     observed: &Observed,
     logs: &[SourceLog],
 ) -> Result<Beginning, StartError> {
-    let manifest = found.chosen.as_ref().map(|named| &named.manifest);
+    let manifest = found.chosen.as_ref().map(|named| &*named.manifest);
     let sources = source_infos(pipeline, manifest);
     let (table, decisions) = manifest.map_or_else(Default::default, |m| (m.partitions.clone(), m.decisions.clone()));
     let mut partitions = Partitions::new(table, decisions, sources);

@@ -135,11 +135,13 @@ impl Asking {
 
     fn partitions(&self, source: &str, topics: &[String]) -> Result<Vec<PartitionInfo>, SourceError> {
         let described = self.describe(topics)?;
+        let source: Arc<str> = source.into();
         let mut names = Vec::new();
         let mut identities = Vec::new();
         for topic in described {
+            let name: Arc<str> = topic.name.into();
             for partition in topic.partitions {
-                names.push(PartitionName { source: source.to_owned(), topic: topic.name.clone(), partition });
+                names.push(PartitionName { source: source.clone(), topic: name.clone(), partition });
                 identities.push(topic.id.clone());
             }
         }
@@ -249,7 +251,7 @@ fn offsets_given(
 ) -> Result<Vec<i64>, SourceError> {
     of.iter()
         .map(|info| {
-            let name = (info.name.topic.clone(), info.name.partition);
+            let name = (info.name.topic.to_string(), info.name.partition);
             given.get(&name).copied().ok_or_else(|| {
                 SourceError::Setting(format!("{}: `{key}` names no offset for this partition: give one", info.name))
             })

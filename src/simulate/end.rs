@@ -59,8 +59,8 @@ pub fn floor(name: &PartitionName, decision: &Decision) -> Option<Floor> {
         DecisionKind::Idle | DecisionKind::Ended => return None,
     };
     Some(Floor {
-        source: name.source.clone(),
-        topic: name.topic.clone(),
+        source: name.source.to_string(),
+        topic: name.topic.to_string(),
         partition: name.partition,
         from_offset: decision.offset,
         watermark_ms: decision.watermark?.0,

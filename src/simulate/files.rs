@@ -1,37 +1,39 @@
 //! The simulated disk that working databases lie on: folders and files in memory, the same for all processes of a simulation.
 //!
 //! Doesn't know: what is in the files. Keeps: nothing is written into a folder that isn't there, as on any disk. Tested: here.
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use floodmark_state::Files;
 
-/// Files by the folder that they are in.
-type Folders = BTreeMap<PathBuf, BTreeMap<String, Bytes>>;
+#[derive(Debug, Default)]
+pub struct MemoryFiles(Mutex<Folder>);
 
 #[derive(Debug, Default)]
-pub struct MemoryFiles(Mutex<Folders>);
+struct Folder {
+    folders: BTreeMap<String, Folder>,
+    files: BTreeMap<String, Bytes>,
+}
 
-impl MemoryFiles {
-    fn lock(&self) -> MutexGuard<'_, Folders> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Folder {
+    fn at(&self, path: &Path) -> Result<&Self> {
+        let found = parts(path).try_fold(self, |folder, part| folder.folders.get(&*part));
+        found.ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    fn get(&self, path: &Path) -> Result<Bytes> {
-        let (folder, name) = split(path)?;
-        let folders = self.lock();
-        folders.get(folder).and_then(|files| files.get(name)).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+    fn at_mut(&mut self, path: &Path) -> Result<&mut Self> {
+        let found = parts(path).try_fold(self, |folder, part| folder.folders.get_mut(&*part));
+        found.ok_or_else(|| ErrorKind::NotFound.into())
     }
+}
 
-    fn put(&self, path: &Path, content: Bytes) -> Result<()> {
-        let (folder, name) = split(path)?;
-        let mut folders = self.lock();
-        folders.get_mut(folder).ok_or(ErrorKind::NotFound)?.insert(name.to_owned(), content);
-        Ok(())
-    }
+fn parts(path: &Path) -> impl Iterator<Item = Cow<'_, str>> {
+    path.components().map(|part| part.as_os_str().to_string_lossy())
 }
 
 fn split(path: &Path) -> Result<(&Path, &str)> {
@@ -39,37 +41,45 @@ fn split(path: &Path) -> Result<(&Path, &str)> {
     path.parent().zip(name).ok_or_else(|| ErrorKind::InvalidInput.into())
 }
 
+impl MemoryFiles {
+    fn lock(&self) -> MutexGuard<'_, Folder> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, path: &Path) -> Result<Bytes> {
+        let (folder, name) = split(path)?;
+        self.lock().at(folder)?.files.get(name).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn put(&self, path: &Path, content: Bytes) -> Result<()> {
+        let (folder, name) = split(path)?;
+        self.lock().at_mut(folder)?.files.insert(name.to_owned(), content);
+        Ok(())
+    }
+}
+
 impl Files for MemoryFiles {
     fn make_folder(&self, path: &Path) -> Result<()> {
-        let mut folders = self.lock();
-        for folder in path.ancestors() {
-            if folders.contains_key(folder) {
-                break;
-            }
-            folders.insert(folder.to_owned(), BTreeMap::new());
-        }
+        let mut root = self.lock();
+        parts(path).fold(&mut *root, |folder, part| folder.folders.entry(part.into_owned()).or_default());
         Ok(())
     }
 
     fn make_new_folder(&self, path: &Path) -> Result<()> {
-        let (parent, _) = split(path)?;
-        let mut folders = self.lock();
-        if folders.contains_key(path) {
-            return Err(ErrorKind::AlreadyExists.into());
+        let (parent, name) = split(path)?;
+        match self.lock().at_mut(parent)?.folders.entry(name.to_owned()) {
+            Entry::Occupied(_) => Err(ErrorKind::AlreadyExists.into()),
+            Entry::Vacant(free) => {
+                free.insert(Folder::default());
+                Ok(())
+            }
         }
-        if !folders.contains_key(parent) {
-            return Err(ErrorKind::NotFound.into());
-        }
-        folders.insert(path.to_owned(), BTreeMap::new());
-        Ok(())
     }
 
     fn remove_folder(&self, path: &Path) -> Result<()> {
-        let mut folders = self.lock();
-        let inside = folders.range(path.to_owned()..).take_while(|(folder, _)| folder.starts_with(path));
-        let inside: Vec<_> = inside.map(|(folder, _)| folder.clone()).collect();
-        inside.iter().for_each(|folder| drop(folders.remove(folder)));
-        if inside.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(()) }
+        let (parent, name) = split(path)?;
+        let gone = self.lock().at_mut(parent)?.folders.remove(name);
+        gone.map(drop).ok_or_else(|| ErrorKind::NotFound.into())
     }
 
     fn remove_empty_folder(&self, path: &Path) -> Result<()> {
@@ -78,7 +88,7 @@ impl Files for MemoryFiles {
 
     fn remove_file(&self, path: &Path) -> Result<()> {
         let (folder, name) = split(path)?;
-        let gone = self.lock().get_mut(folder).and_then(|files| files.remove(name));
+        let gone = self.lock().at_mut(folder)?.files.remove(name);
         gone.map(drop).ok_or_else(|| ErrorKind::NotFound.into())
     }
 
@@ -95,12 +105,10 @@ impl Files for MemoryFiles {
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
-        let folders = self.lock();
-        let files = folders.get(folder).ok_or(ErrorKind::NotFound)?;
-        let inside = folders.range(folder.to_owned()..).take_while(|(path, _)| path.starts_with(folder));
-        let inside = inside.filter(|(path, _)| path.parent() == Some(folder));
-        let inside = inside.filter_map(|(path, _)| Some((path.file_name()?.to_str()?.to_owned(), 0)));
-        Ok(files.iter().map(|(name, content)| (name.clone(), content.len() as u64)).chain(inside).collect())
+        let root = self.lock();
+        let Folder { folders, files } = root.at(folder)?;
+        let files = files.iter().map(|(name, content)| (name.clone(), content.len() as u64));
+        Ok(files.chain(folders.keys().map(|name| (name.clone(), 0))).collect())
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {

@@ -215,6 +215,14 @@ impl Gate {
         inner.full_until_ms = 0;
     }
 
+    /// One of the faults that are still to come strikes at the next request, whatever that is. False: there is none.
+    pub fn hurry(&self) -> bool {
+        let mut inner = self.lock();
+        let Some(fault) = inner.faults.first_mut() else { return false };
+        (fault.class, fault.nth) = (None, 0);
+        true
+    }
+
     pub fn fired(&self) -> usize {
         self.lock().fired
     }

@@ -1,7 +1,7 @@
 //! Watches what becomes durable or visible in a simulation, and holds it against the invariants.
 //!
 //! Doesn't know: processes, faults; it sees manifests, removals and commits only. Keeps: looking changes nothing.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +24,11 @@ pub struct Judge(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     /// Every manifest that was ever durable, by name.
-    manifests: BTreeMap<String, Known>,
+    manifests: BTreeMap<Arc<str>, Known>,
     /// Those that are still there.
-    there: BTreeSet<String>,
+    there: BTreeSet<Arc<str>>,
+    /// By object, the manifests that name it.
+    named_by: HashMap<String, Vec<Arc<str>>>,
     violations: Vec<Violation>,
 }
 
@@ -34,7 +36,7 @@ struct Known {
     manifest: Manifest,
     cut: Cut,
     /// The one that it goes on from.
-    parent: Option<String>,
+    parent: Option<Arc<str>>,
 }
 
 impl fmt::Debug for Judge {
@@ -63,7 +65,7 @@ impl Judge {
 
     /// Names of the manifests that are there.
     pub fn there(&self) -> Vec<String> {
-        self.lock().there.iter().cloned().collect()
+        self.lock().there.iter().map(ToString::to_string).collect()
     }
 
     /// Next offsets by the newest manifest.
@@ -71,6 +73,20 @@ impl Judge {
         let inner = self.lock();
         let newest = inner.manifests.values().max_by_key(|known| number_of(&known.manifest));
         newest.map_or_else(BTreeMap::new, |known| known.manifest.offsets())
+    }
+
+    /// Lowest offsets by the manifests that are there: a start may stand on any of them, since an older process can publish one after it has chosen.
+    pub fn needed(&self) -> BTreeMap<PartitionName, i64> {
+        let inner = self.lock();
+        let mut all = inner.there.iter().map(|name| inner.manifests[name].manifest.offsets());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |lowest, offsets| {
+            let lower = |(name, offset): (PartitionName, i64)| {
+                let other = *offsets.get(&name)?;
+                Some((name, offset.min(other)))
+            };
+            lowest.into_iter().filter_map(lower).collect()
+        })
     }
 
     /// Decisions of the newest manifest and of all it goes on from: partition, offset, watermark and what was decided.
@@ -125,22 +141,34 @@ impl Inner {
         let of_this_start = self.manifests.iter().filter(|(_, k)| k.manifest.incarnation == manifest.incarnation);
         let before = of_this_start.max_by_key(|(_, known)| known.manifest.checkpoint).map(|(name, _)| name.clone());
         let (begins, cut) = (before.is_none(), manifest.cut());
-        let parent = before.or_else(|| manifest.restored_from.clone());
+        let parent = before.or_else(|| manifest.restored_from.as_deref().map(Arc::from));
         if let Some(known) = parent.as_ref().and_then(|parent| self.manifests.get(parent)) {
             self.violations.extend(cut_follows(&known.cut, &cut, begins).err());
         }
-        self.manifests.insert(name.to_owned(), Known { manifest, cut, parent });
-        self.there.insert(name.to_owned());
+        let name: Arc<str> = name.into();
+        for object in manifest.objects() {
+            match self.named_by.get_mut(object) {
+                Some(names) if names.last() == Some(&name) => {}
+                Some(names) => names.push(name.clone()),
+                None => drop(self.named_by.insert(object.to_owned(), vec![name.clone()])),
+            }
+        }
+        self.manifests.insert(name.clone(), Known { manifest, cut, parent });
+        self.there.insert(name);
     }
 
     fn removed(&mut self, process: ProcessId, path: &str) {
         if self.there.remove(path) {
             return;
         }
-        let names = |name: &String| self.manifests[name].manifest.objects().any(|object| object == path);
+        let named = self.named_by.get(path).into_iter().flatten();
+        let mut there = named.filter(|name| self.there.contains(*name)).peekable();
+        if there.peek().is_none() {
+            return;
+        }
         let judged = {
             let chosen = self.chosen();
-            let named = self.there.iter().filter(|name| chosen(name)).map(|name| (name.as_str(), names(name)));
+            let named = there.filter(|name| chosen(name)).map(|name| (&**name, true));
             invariants::removal(&format!("p{process} removed {path}"), named)
         };
         self.violations.extend(judged.err());
@@ -167,7 +195,7 @@ impl Inner {
     fn between(&self, sink: &str, then: &Mark, now: &Mark) -> Option<Vec<(Epoch, u64)>> {
         let mut epochs = vec![];
         let last = now.epoch?;
-        let mut at = Some(manifest_name(last.incarnation, last.checkpoint));
+        let mut at: Option<Arc<str>> = Some(manifest_name(last.incarnation, last.checkpoint).into());
         while let Some(known) = at.as_ref().and_then(|name| self.manifests.get(name)) {
             let manifest = &known.manifest;
             if then.epoch == Some(manifest.epoch()) {
@@ -180,7 +208,7 @@ impl Inner {
         }
         // The chain must end where it was to end: at the mark, or at the very first manifest.
         let ended = match (at, then.epoch) {
-            (Some(name), Some(epoch)) => name == manifest_name(epoch.incarnation, epoch.checkpoint),
+            (Some(name), Some(epoch)) => *name == *manifest_name(epoch.incarnation, epoch.checkpoint),
             (None, None) => !epochs.is_empty(),
             _ => false,
         };

@@ -28,7 +28,7 @@ mod world;
 pub use end::{Differences, floor};
 pub use gate::{Class, Fault, Trouble};
 pub use minimise::minimise;
-pub use scenario::{Event, Harm, Scenario};
+pub use scenario::{Event, Harm, Least, Scenario};
 pub use simulation::{Report, play};
 
 /// Plays the scenario of this seed.

@@ -5,9 +5,12 @@ use super::gate::{Class, Fault, Trouble};
 use super::log::Entry;
 
 pub const SINKS: [&str; 4] = ["rows", "hop_rows", "visit_rows", "late_rows"];
-/// Everything has happened by then, and nothing goes wrong any more.
-const CALM_AT_MS: u64 = 700;
-const FED_BY_MS: u64 = 500;
+/// Between checkpoints, and how long it is eventful then: about as many become durable in either.
+const PACES_MS: [(u64, u64); 3] = [(10, 150), (20, 220), (40, 380)];
+/// Event time that passes in the eventful time of any.
+const EVENT_TIME_MS: u64 = 175;
+/// A run that gets no further has shown little. At its end there are three checkpoints more, at least.
+const LEAST: Least = Least { checkpoints: 7, faults: 3 };
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -19,13 +22,22 @@ pub struct Scenario {
     /// By the time at which it happens.
     pub events: Vec<(u64, Event)>,
     pub faults: Vec<Fault>,
+    /// Everything has happened by then; and once that is enough, nothing goes wrong any more.
     pub calm_at_ms: u64,
+    pub least: Least,
     /// What a store has answered for survives a power cut.
     pub is_durable: bool,
     /// Tables are Iceberg's, by the real sink and encoder.
     pub is_encoded: bool,
     /// Manifests, removals and commits are judged as they come, and the first that breaks an invariant is the end; else only the tables are, at the end.
     pub is_watched: bool,
+}
+
+/// What there must have been before it is calm, as far as the scenario has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Least {
+    pub checkpoints: usize,
+    pub faults: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +56,7 @@ pub enum Event {
         commit: bool,
     },
     AddPartition,
-    /// Retention takes what no complete checkpoint needs.
+    /// Retention takes what no checkpoint that is there needs.
     Retention,
     /// Somebody asks the job to stop, and starts it again.
     Stop,
@@ -93,14 +105,16 @@ pub enum Harm {
 
 impl Scenario {
     pub fn of(seed: u64) -> Self {
-        let mut draw = Draw { rng: fastrand::Rng::with_seed(seed) };
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (interval_ms, eventful_ms) = PACES_MS[rng.usize(0..PACES_MS.len())];
+        let mut draw = Draw { rng, interval_ms, eventful_ms };
         let file = draw.file();
         let partitions = draw.rng.usize(1..=3);
         let mut events = draw.log(partitions);
         events.extend(draw.happenings());
-        let faults = (0..draw.rng.usize(3..=8)).map(|_| draw.fault()).collect();
+        let faults = (0..draw.rng.usize(LEAST.faults..=6)).map(|_| draw.fault()).collect();
         if draw.one_in(12) {
-            let at = draw.rng.u64(100..CALM_AT_MS);
+            let at = draw.rng.u64(eventful_ms / 4..eventful_ms);
             events.push((at, Event::Harm(draw.harm())));
         }
         events.sort_by_key(|(at, _)| *at);
@@ -110,7 +124,8 @@ impl Scenario {
             partitions,
             events,
             faults,
-            calm_at_ms: CALM_AT_MS,
+            calm_at_ms: eventful_ms,
+            least: LEAST,
             is_durable: true,
             is_encoded: false,
             is_watched: true,
@@ -127,6 +142,10 @@ impl Scenario {
 
 struct Draw {
     rng: fastrand::Rng,
+    /// Between checkpoints.
+    interval_ms: u64,
+    /// All events come within this time.
+    eventful_ms: u64,
 }
 
 impl Draw {
@@ -143,7 +162,7 @@ impl Draw {
         let size = slide + self.rng.i64(0..30);
         let horizon = self.rng.i64(1..60);
         let bucket = self.rng.i64(1..=horizon);
-        let interval = self.among(&[10, 20, 40]);
+        let interval = self.interval_ms;
         let commits: Vec<_> = SINKS.iter().map(|_| interval * self.among(&[1, 1, 2, 5])).collect();
         let inputs = ["\"clean\"", "\"hops\"", "\"visits\"", "[\"clean.late\", \"hops.late\", \"visits.late\"]"];
         let kinds = [TABLE, TABLE, FILE, TABLE];
@@ -164,7 +183,7 @@ checkpoint = {{ interval = "{interval}ms", dir = "s3://simulated/checkpoints", r
 type = "kafka"
 brokers = "sim:9092"
 topic = "t"
-discovery_interval = "50ms"
+discovery_interval = "20ms"
 event_time = {{ field = "at" }}
 watermark = {{ bound = "{bound}ms"{idle} }}
 lateness = "{lateness}"
@@ -199,7 +218,7 @@ aggregates = {{ n = "count(price)", highest = "max(price)" }}
             queue_batches = self.among(&[1, 1, 4]),
             retain = self.among(&[1, 2, 5]),
             bound = self.rng.i64(0..40),
-            idle = if self.one_in(3) { ", idle = \"60ms\"" } else { "" },
+            idle = if self.one_in(3) { ", idle = \"25ms\"" } else { "" },
             lateness = self.among(&["window", "event"]),
             offset = self.rng.i64(0..slide),
             gap = self.rng.i64(1..15),
@@ -223,20 +242,21 @@ aggregates = {{ n = "count(price)", highest = "max(price)" }}
     /// Every partition gets its records in some portions, alone or in transactions. Event time goes on as time does.
     fn log(&mut self, partitions: usize) -> Vec<(u64, Event)> {
         let mut events = vec![];
+        let fed_by_ms = self.eventful_ms * 2 / 3;
         let joined = if self.one_in(3) { 1 } else { 0 };
         for partition in 0..partitions + joined {
-            let from_ms = if partition < partitions { 0 } else { self.rng.u64(50..300) };
+            let from_ms = if partition < partitions { 0 } else { self.rng.u64(fed_by_ms / 8..fed_by_ms / 2) };
             if partition >= partitions {
                 events.push((from_ms, Event::AddPartition));
             }
             let mut at_ms = from_ms;
             for _ in 0..self.rng.usize(2..=6) {
-                at_ms += self.rng.u64(0..(FED_BY_MS - from_ms) / 6);
-                let about_ms = at_ms as i64 / 4;
-                let entries = (0..self.rng.usize(1..=8)).map(|_| self.entry(partition, about_ms)).collect();
+                at_ms += self.rng.u64(0..(fed_by_ms - from_ms) / 6);
+                let about_ms = (at_ms * EVENT_TIME_MS / self.eventful_ms) as i64;
+                let entries = (0..self.rng.usize(1..=7)).map(|_| self.entry(partition, about_ms)).collect();
                 if self.one_in(4) {
                     events.push((at_ms, Event::Begin { partition, entries }));
-                    at_ms += self.rng.u64(1..40);
+                    at_ms += self.rng.u64(1..self.eventful_ms / 16);
                     events.push((at_ms, Event::Close { partition, commit: !self.one_in(3) }));
                 } else {
                     events.push((at_ms, Event::Append { partition, entries }));
@@ -258,13 +278,13 @@ aggregates = {{ n = "count(price)", highest = "max(price)" }}
                 3 => Event::Expire { sink },
                 _ => Event::SetClock { by_ms: self.rng.i64(-7_200_000..7_200_000) },
             };
-            events.push((self.rng.u64(50..CALM_AT_MS), event));
+            events.push((self.rng.u64(self.eventful_ms / 14..self.eventful_ms), event));
         }
         events
     }
 
     fn fault(&mut self) -> Fault {
-        let ms = self.among(&[3, 30, 90, 200]);
+        let ms = self.among(&[3, 20, 60, 150]);
         let trouble = match self.rng.u32(0..16) {
             0..4 => Trouble::Kill,
             4 => Trouble::PowerCut,

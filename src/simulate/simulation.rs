@@ -33,6 +33,10 @@ const LIMIT_MS: u64 = 180_000;
 const MOST_STEPS: usize = 1_000_000;
 /// How often the end is looked for.
 const LOOK_MS: u64 = 20;
+/// So long calm waits for enough to have happened, at most.
+const ENOUGH_WITHIN_MS: u64 = 2_000;
+/// How long nobody runs after a process has ended.
+const PAUSE_MS: std::ops::Range<u64> = 5..60;
 
 /// How a simulation ended.
 #[derive(Clone, Debug)]
@@ -117,8 +121,8 @@ struct Simulation {
     is_calm: bool,
     is_harmed: bool,
     over: Option<Over>,
-    /// Tables as they were at times.
-    copies: Vec<BTreeMap<NodeId, Option<Table>>>,
+    /// Tables as they were at times, if one of them will be restored.
+    copies: Option<Vec<BTreeMap<NodeId, Option<Table>>>>,
     /// What sinks held when a manifest had just become the newest, if somebody will go back there.
     past: Option<BTreeMap<String, Held>>,
     /// Where the next start goes on, and how many manifests there were when that was said: once there is another, it has gone on.
@@ -161,14 +165,16 @@ impl Simulation {
             is_calm: false,
             is_harmed: false,
             over: None,
-            copies: vec![],
+            copies: None,
             past: None,
             from: None,
             scenario,
         };
-        if simulation.scenario.events.iter().any(|(_, event)| matches!(event, Event::GoBack { .. })) {
-            simulation.past = Some(BTreeMap::new());
-        }
+        let comes = |is: fn(&Event) -> bool| simulation.scenario.events.iter().any(|(_, event)| is(event));
+        let goes_back = comes(|event| matches!(event, Event::GoBack { .. }));
+        let is_restored = comes(|event| matches!(event, Event::Harm(Harm::Restore { .. })));
+        simulation.past = goes_back.then(BTreeMap::new);
+        simulation.copies = is_restored.then(Vec::new);
         simulation.at(0, Deed::Start);
         for (at_ms, event) in simulation.scenario.events.clone() {
             simulation.at(at_ms, Deed::Event(event));
@@ -233,7 +239,7 @@ impl Simulation {
                 self.gate.say(format_args!("p{process} is woken"));
                 self.executor.thaw(process);
             }
-            Deed::Calm => self.calm(),
+            Deed::Calm => self.calm_if_enough(),
             Deed::Look => self.look(),
         }
     }
@@ -265,7 +271,7 @@ impl Simulation {
         match end {
             Ok(()) if ended.is_some_and(|p| p.drains && p.is_told) => self.over = Some(Over::Drained),
             Ok(()) | Err(Failure::Failed(_) | Failure::Fenced(_)) => {
-                let pause_ms = self.executor.chance(|chance| chance.u64(5..120));
+                let pause_ms = self.executor.chance(|chance| chance.u64(PAUSE_MS));
                 self.after(pause_ms, Deed::Start);
             }
             Err(refused @ (Failure::Refused(_) | Failure::Stuck(_) | Failure::Usage(_))) => {
@@ -316,12 +322,12 @@ impl Simulation {
         self.processes.remove(&process);
         drop(self.programs.remove(&process));
         self.executor.kill(process);
-        let pause_ms = self.executor.chance(|chance| chance.u64(5..120));
+        let pause_ms = self.executor.chance(|chance| chance.u64(PAUSE_MS));
         self.after(pause_ms, Deed::Start);
     }
 
     fn event(&mut self, event: Event) {
-        self.copies.push(self.world.tables());
+        self.copies.iter_mut().for_each(|copies| copies.push(self.world.tables()));
         if !matches!(event, Event::Append { .. } | Event::Begin { .. } | Event::Close { .. }) {
             self.gate.say(format_args!("{event:?}"));
         }
@@ -331,7 +337,7 @@ impl Simulation {
             Event::Close { partition, commit } => self.world.topic.close(partition, commit),
             Event::AddPartition => self.world.topic.add_partition(),
             Event::Retention => {
-                for (name, offset) in self.judge.offsets() {
+                for (name, offset) in self.judge.needed() {
                     self.world.topic.truncate(name.partition as usize, offset as usize);
                 }
             }
@@ -351,8 +357,9 @@ impl Simulation {
                 self.world.with_table(SINKS[sink], |table| table.as_mut().map(|table| table.roll_back(by)));
             }
             Harm::Restore { sink } => {
-                let at = self.executor.chance(|chance| chance.usize(0..self.copies.len()));
-                let copy = self.pipeline.plan.find(SINKS[sink]).and_then(|id| self.copies[at].get(&id).cloned());
+                let copies = self.copies.as_deref().unwrap_or_default();
+                let tables = self.executor.chance(|chance| chance.choice(copies));
+                let copy = self.pipeline.plan.find(SINKS[sink]).and_then(|id| tables?.get(&id).cloned());
                 self.world.with_table(SINKS[sink], |table| copy.map(|copy| *table = copy));
             }
             Harm::Drop { sink } => self.world.with_table(SINKS[sink], |table| table.take().map(drop)),
@@ -366,6 +373,18 @@ impl Simulation {
                     self.world.topic.truncate(partition, end as usize);
                 }
             }
+        }
+    }
+
+    /// Waits until enough has become durable and gone wrong. A fault that doesn't come about is helped along.
+    fn calm_if_enough(&mut self) {
+        let least = self.scenario.least;
+        let has_faults = self.gate.fired() >= least.faults || !self.gate.hurry();
+        let is_enough = has_faults && self.judge.checkpoints() >= least.checkpoints;
+        if is_enough || self.executor.now_ms() >= self.scenario.calm_at_ms + ENOUGH_WITHIN_MS {
+            self.calm();
+        } else {
+            self.after(LOOK_MS, Deed::Calm);
         }
     }
 

@@ -20,7 +20,7 @@ pub struct DataFile {
 pub struct Snapshot {
     pub parent: Option<i64>,
     pub sequence: u64,
-    pub files: Vec<Arc<DataFile>>,
+    pub files: Arc<[Arc<DataFile>]>,
 }
 
 /// The mark and the snapshot that it came with.
@@ -92,7 +92,7 @@ impl Table {
 
     fn put(&mut self, id: i64, files: Vec<Arc<DataFile>>) {
         self.sequence += 1;
-        self.snapshots.insert(id, Snapshot { parent: self.head, sequence: self.sequence, files });
+        self.snapshots.insert(id, Snapshot { parent: self.head, sequence: self.sequence, files: files.into() });
         self.head = Some(id);
     }
 

@@ -68,9 +68,9 @@ impl Rows {
             epoch,
             commit_id: (epoch.incarnation.number * 1_000 + epoch.checkpoint.0) as i64,
             segments: if rows > 0 { vec![segment] } else { vec![] },
-            offsets: BTreeMap::from([(partition, epoch.checkpoint.0 as i64 * 10)]),
+            offsets: BTreeMap::from([(partition, epoch.checkpoint.0 as i64 * 10)]).into(),
             event_time_watermark: Some(EventTime(epoch.checkpoint.0 as i64 * 1_000)),
-            replay_from: BTreeMap::new(),
+            replay_from: Default::default(),
         }
     }
 }

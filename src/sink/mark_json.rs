@@ -2,6 +2,8 @@
 //!
 //! Doesn't know: where it is kept. Keeps: what was written is read back equal, field by field; 128-bit numbers are hex text, since JSON
 //! readers cut them. Tested: here.
+use std::sync::Arc;
+
 use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, PartitionName};
 use floodmark_pipeline::mark::{Mark, ReplayFrom, RunningDigest};
 use floodmark_pipeline::time::EventTime;
@@ -74,12 +76,17 @@ impl TryFrom<IncarnationJson> for Incarnation {
 
 impl OffsetJson {
     fn new(partition: &PartitionName, offset: i64, watermark: Option<EventTime>) -> Self {
-        let PartitionName { source, topic, partition } = partition.clone();
-        Self { source, topic, partition, offset, watermark: watermark.map(|w| w.0) }
+        let PartitionName { source, topic, partition } = partition;
+        let (source, topic) = (source.to_string(), topic.to_string());
+        Self { source, topic, partition: *partition, offset, watermark: watermark.map(|w| w.0) }
     }
 
     fn name(&self) -> PartitionName {
-        PartitionName { source: self.source.clone(), topic: self.topic.clone(), partition: self.partition }
+        PartitionName {
+            source: self.source.as_str().into(),
+            topic: self.topic.as_str().into(),
+            partition: self.partition,
+        }
     }
 }
 
@@ -115,9 +122,9 @@ impl TryFrom<MarkJson> for Mark {
             sink: json.sink,
             epoch: json.epoch.map(epoch).transpose()?,
             fence: json.fence.map(TryInto::try_into).transpose()?,
-            offsets: json.offsets.iter().map(|o| (o.name(), o.offset)).collect(),
+            offsets: Arc::new(json.offsets.iter().map(|o| (o.name(), o.offset)).collect()),
             event_time_watermark: json.event_time_watermark.map(EventTime),
-            replay_from: json.replay_from.iter().map(|r| (r.name(), replay(r))).collect(),
+            replay_from: Arc::new(json.replay_from.iter().map(|r| (r.name(), replay(r))).collect()),
             digest: RunningDigest { rows: json.rows, sum: hex(json.digest)? },
         })
     }
@@ -156,9 +163,10 @@ mod tests {
         let mark = Mark {
             epoch: Some(Epoch { incarnation, checkpoint: CheckpointId(41) }),
             fence: Some(Incarnation { number: 8, token: 1 }),
-            offsets: BTreeMap::from([(partition.clone(), 1_000)]),
+            offsets: BTreeMap::from([(partition.clone(), 1_000)]).into(),
             event_time_watermark: Some(EventTime(-5)),
-            replay_from: BTreeMap::from([(partition, ReplayFrom { offset: 900, watermark: Some(EventTime(12)) })]),
+            replay_from: BTreeMap::from([(partition, ReplayFrom { offset: 900, watermark: Some(EventTime(12)) })])
+                .into(),
             digest: RunningDigest { rows: 12, sum: u128::MAX },
             ..unmarked("uuid", "p", "s")
         };

@@ -9,13 +9,12 @@ pub mod mark_json;
 pub mod ndjson;
 pub mod stdout;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
-use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation, PartitionName};
-use floodmark_pipeline::mark::{Mark, ReplayFrom, RunningDigest};
+use floodmark_pipeline::ids::{CheckpointId, Epoch, Incarnation};
+use floodmark_pipeline::mark::{Mark, Offsets, ReplayPoints, RunningDigest};
 use floodmark_pipeline::time::EventTime;
 
 /// Part of a segment object in the checkpoint directory that holds one worker's rows of one sink and epoch (Arrow IPC stream).
@@ -37,9 +36,9 @@ pub struct PendingEpoch {
     pub commit_id: i64,
     pub segments: Vec<SegmentRef>,
     /// Next offset to read of each partition at its cut.
-    pub offsets: BTreeMap<PartitionName, i64>,
+    pub offsets: Offsets,
     pub event_time_watermark: Option<EventTime>,
-    pub replay_from: BTreeMap<PartitionName, ReplayFrom>,
+    pub replay_from: ReplayPoints,
 }
 
 impl PendingEpoch {

@@ -165,8 +165,8 @@ fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> 
 
 /// By its path, what stands at each field; of two with one path the last.
 fn flatten(at: Vec<String>, json: &str, to: &mut BTreeMap<Vec<String>, String>) {
-    // No path is as long as that.
-    if json.starts_with('{') && at.len() < 512 {
+    // No path is longer.
+    if json.starts_with('{') && at.len() <= 512 {
         let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).unwrap_or_default();
         fields.into_iter().for_each(|(name, value)| flatten([&at[..], &[name]].concat(), value.get(), to));
     }
@@ -227,10 +227,8 @@ fn dedup(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String>
         let id = key_of(input, row, &key);
         match seen.get(&id) {
             Some((first_ms, place)) if remembered(*first_ms) => {
-                let mut row = row.clone();
-                row.cells.extend(place_cells(&row.place));
-                row.cells.extend(place_cells(place));
-                duplicates.rows.push(row);
+                let cells = [&row.cells[..], &place_cells(&row.place), &place_cells(place)].concat();
+                duplicates.rows.push(Row { cells, ..row.clone() });
             }
             _ if remembered(row.time_ms) => {
                 seen.insert(id, (row.time_ms, row.place.clone()));
@@ -243,64 +241,59 @@ fn dedup(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String>
 }
 
 fn late_row(node: &str, row: &Row, window: Option<(i64, i64)>, reason: &str) -> Row {
-    let mut row = row.clone();
-    row.cells.extend(place_cells(&row.place));
-    row.cells.push(row.watermark_ms.map_or(Cell::Null, ms));
-    row.cells.push(Cell::Text(node.to_owned()));
-    row.cells.extend([window.map_or(Cell::Null, |w| ms(w.0)), window.map_or(Cell::Null, |w| ms(w.1))]);
-    row.cells.push(Cell::Text(reason.to_owned()));
-    row
+    let watermark = row.watermark_ms.map_or(Cell::Null, ms);
+    let (start, end) = window.map_or((Cell::Null, Cell::Null), |(start, end)| (ms(start), ms(end)));
+    let late = [watermark, Cell::Text(node.to_owned()), start, end, Cell::Text(reason.to_owned())];
+    Row { cells: [&row.cells[..], &place_cells(&row.place), &late].concat(), ..row.clone() }
 }
 
-/// Rows of one window, by key and bounds.
-type Windows<'a> = BTreeMap<(Vec<String>, i64, i64), Vec<&'a Row>>;
+/// Key, start and end.
+type Window = (Vec<String>, i64, i64);
+type Windows<'a> = BTreeMap<Window, Vec<&'a Row>>;
 
 fn window(name: &str, rule: Section<'_>, input: &Stream) -> Result<Named, String> {
     let (key, gap_ms, size_ms) = (input.places_of(&rule.names("key"))?, rule.ms("gap")?, rule.ms("size")?.unwrap_or(1));
     // A tumbling window steps by its size.
     let (slide_ms, offset_ms) = (rule.ms("slide")?.unwrap_or(size_ms), rule.ms("offset")?.unwrap_or(0));
+    let windows_of = |time_ms: i64| match gap_ms {
+        // A record alone is a session, until it meets others.
+        Some(gap_ms) => vec![(time_ms, time_ms + gap_ms)],
+        None => {
+            let newest = (time_ms - offset_ms).div_euclid(slide_ms) * slide_ms + offset_ms;
+            let starts = (0..).map(|n| newest - n * slide_ms).take_while(|start| start + size_ms > time_ms);
+            starts.map(|start| (start, start + size_ms)).collect()
+        }
+    };
     let mut late = Stream { columns: with(&input.columns, &[PLACE, LATE]), rows: vec![] };
     let mut windows = Windows::new();
-    let mut by_key: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
     for row in &input.rows {
-        let is_past = row.watermark_ms.is_some_and(|watermark| row.time_ms <= watermark);
-        let mut too_late = |window| late.rows.push(late_row(name, row, Some(window), &row.cause));
-        if let Some(gap_ms) = gap_ms {
-            if is_past {
-                too_late((row.time_ms, row.time_ms + gap_ms));
-            } else {
-                by_key.entry(key_of(input, row, &key)).or_default().push(row);
-            }
-            continue;
-        }
-        let mut start = (row.time_ms - offset_ms).div_euclid(slide_ms) * slide_ms + offset_ms;
-        while start + size_ms > row.time_ms {
-            let end = start + size_ms;
-            let has_ended = row.watermark_ms.is_some_and(|watermark| end - 1 <= watermark);
-            if if row.late_by_event { is_past } else { has_ended } {
-                too_late((start, end));
+        for (start, end) in windows_of(row.time_ms) {
+            let late_at = if gap_ms.is_some() || row.late_by_event { row.time_ms } else { end - 1 };
+            if row.watermark_ms.is_some_and(|watermark| late_at <= watermark) {
+                late.rows.push(late_row(name, row, Some((start, end)), &row.cause));
             } else {
                 windows.entry((key_of(input, row, &key), start, end)).or_default().push(row);
             }
-            start -= slide_ms;
         }
     }
-    by_key.into_iter().for_each(|(key, rows)| sessions(&key, rows, gap_ms.unwrap_or(0), &mut windows));
+    let windows = if gap_ms.is_some() { sessions(windows) } else { windows };
     let (fired, errors) = fire(rule, input, &key, windows)?;
     Ok(vec![("", fired), ("late", late), ("errors", errors)])
 }
 
-fn sessions<'a>(key: &[String], mut rows: Vec<&'a Row>, gap_ms: i64, to: &mut Windows<'a>) {
-    rows.sort_by_key(|row| row.time_ms);
-    let begins = |pair: &[&Row]| pair[1].time_ms > pair[0].time_ms + gap_ms;
-    let mut from = 0;
-    for end in 1..=rows.len() {
-        if end == rows.len() || begins(&rows[end - 1..=end]) {
-            let (first, last) = (rows[from].time_ms, rows[end - 1].time_ms);
-            to.insert((key.to_vec(), first, last + gap_ms), rows[from..end].to_vec());
-            from = end;
+/// Sessions of a key that touch are one.
+fn sessions(windows: Windows<'_>) -> Windows<'_> {
+    let mut merged: Vec<(Window, Vec<&Row>)> = vec![];
+    for ((key, start, end), rows) in windows {
+        match merged.last_mut() {
+            Some(((same, _, until), all)) if *same == key && start <= *until => {
+                *until = end;
+                all.extend(rows);
+            }
+            _ => merged.push(((key, start, end), rows)),
         }
     }
+    merged.into_iter().collect()
 }
 
 /// One row for each window; of those that have a total which its type can't hold, key and bounds.
@@ -363,17 +356,12 @@ fn total(function: &str, column: Option<usize>, ty: Type, result: Type, rows: &[
     }
     let wholes: Vec<i128> =
         values.iter().filter_map(|cell| if let Cell::Whole(n) = cell { Some(*n) } else { None }).collect();
+    let sum = || wholes.iter().try_fold(0i128, |sum, n| sum.checked_add(*n));
     let whole = match function {
         "min" => *wholes.iter().min()?,
         "max" => *wholes.iter().max()?,
-        sum_or_avg => {
-            let sum = wholes.iter().try_fold(0i128, |sum, n| sum.checked_add(*n))?;
-            if sum_or_avg == "sum" {
-                sum
-            } else {
-                half_up(sum.checked_mul(10i128.pow(result.scale() - ty.scale()))?, wholes.len() as i128)
-            }
-        }
+        "sum" => sum()?,
+        _ => half_up(sum()?.checked_mul(10i128.pow(result.scale() - ty.scale()))?, wholes.len() as i128),
     };
     result.holds(whole).then_some(Cell::Whole(whole))
 }

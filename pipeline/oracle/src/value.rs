@@ -94,9 +94,7 @@ impl Type {
             Self::Bool => return json.parse().ok().map(Cell::Bool),
             Self::Text => return text().map(Cell::Text),
             Self::Binary => return BASE64.decode(text()?).ok().map(Cell::Bytes),
-            Self::Float64 if !is_text => {
-                return json.parse().ok().filter(|float: &f64| float.is_finite()).map(Cell::Float);
-            }
+            Self::Float64 => return json.parse().ok().filter(|float: &f64| float.is_finite()).map(Cell::Float),
             Self::Decimal { scale, .. } if is_text => decimal(&text()?, scale)?,
             Self::Decimal { scale, .. } => decimal(json, scale)?,
             Self::Date if is_text => day(&text()?)?,
@@ -169,8 +167,8 @@ fn decimal(text: &str, scale: u32) -> Option<i128> {
     if significant.is_empty() {
         return Some(0);
     }
-    // No type has more places than 38.
-    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros < 39)?;
+    // No type has more places.
+    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros <= 38)?;
     format!("{sign}{significant}{}", "0".repeat(zeros)).parse().ok()
 }
 
@@ -187,7 +185,8 @@ fn time(text: &str, utc: bool) -> Option<i128> {
     let [h, m, s, ahead_h, ahead_m] = [h, m, s, ahead_h, ahead_m].map(number);
     let (below, has_zone) = (|most: i128| move |n: &i128| *n < most, !zulu.is_empty() || !sign.is_empty());
     let minutes = h.filter(below(24))? * 60 + m.filter(below(60))?;
-    let ahead = (ahead_h.filter(below(24))? * 60 + ahead_m.filter(below(60))?) * if sign == "-" { -1 } else { 1 };
+    let ahead = ahead_h.filter(below(24))? * 60 + ahead_m.filter(below(60))?;
+    let ahead = if sign == "-" { -ahead } else { ahead };
     let seconds = day(date)? * 86_400 + (minutes - ahead) * 60 + s.filter(below(60))?;
     // What is finer than a microsecond is no value.
     let micros = Some(micros.trim_end_matches('0')).filter(|micros| has_zone == utc && micros.len() <= 6)?;

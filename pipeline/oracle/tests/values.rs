@@ -48,6 +48,7 @@ fn a_time_is_text_with_its_zone_or_a_number() {
     ];
     all_read("timestamp_ms", &spellings, r#""2026-01-01T00:00:00.123Z""#);
     all_read("timestamp_us", &["1767225600123000"], r#""2026-01-01T00:00:00.123Z""#);
+    all_read("timestamp_us_ntz", &["1767225600123000", r#""2026-01-01T00:00:00.123""#], r#""2026-01-01T00:00:00.123""#);
     all_read("timestamp_ms", &[r#""2026-01-01T00:00Z""#, r#""2026-01-01T10:59+10:59""#], r#""2026-01-01T00:00:00Z""#);
     all_read("timestamp_ms", &[r#""2026-01-01T23:59:59.999999Z""#], r#""2026-01-01T23:59:59.999999Z""#);
     all_read("timestamp_ms", &["-1", r#""1969-12-31T23:59:59.999Z""#], r#""1969-12-31T23:59:59.999Z""#);
@@ -111,6 +112,7 @@ fn whole_numbers_have_no_fraction_and_no_exponent() {
 fn decimals_are_read_to_their_last_digit_however_they_are_spelled() {
     all_read("decimal(10,2)", &["12.34", "\"12.34\"", "1234e-2", "\"+0012.340\"", "0.1234E+2", "1.234e1"], "12.34");
     all_read("decimal(10,2)", &["-0.01", "\"-1e-2\""], "-0.01");
+    all_read("decimal(38,0)", &["1e37"], &format!("1{}", "0".repeat(37)));
     all_read("decimal(10,2)", &["1e3", "\"1e3\"", "1000"], "1000.00");
     all_read("decimal(10,2)", &["0", "-0", "-0.00", "0e999999999999999999999", "0.000000"], "0.00");
     all_read(

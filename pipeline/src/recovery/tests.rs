@@ -1,6 +1,8 @@
 //! Every answer of the plan, reached.
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::ids::Incarnation;
+use crate::ids::{Incarnation, PartitionName};
 use crate::mark::RunningDigest;
 
 fn epoch(checkpoint: u64) -> Epoch {
@@ -14,9 +16,9 @@ fn mark(epoch: Option<Epoch>) -> FoundMark {
         sink: "lake".into(),
         epoch,
         fence: None,
-        offsets: BTreeMap::new(),
+        offsets: Offsets::default(),
         event_time_watermark: None,
-        replay_from: BTreeMap::new(),
+        replay_from: Default::default(),
         digest: RunningDigest::default(),
     }))
 }
@@ -30,7 +32,7 @@ fn recorded(base: Option<u64>, epochs: &[u64]) -> Option<Recorded> {
     Some(Recorded {
         base: base.map(epoch),
         epochs: epochs.iter().copied().map(epoch).collect(),
-        offsets: BTreeMap::from([(name, 120)]),
+        offsets: BTreeMap::from([(name, 120)]).into(),
     })
 }
 

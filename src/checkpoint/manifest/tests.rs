@@ -27,9 +27,9 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
         epoch,
         commit_id: 99,
         segments: vec![SegmentRef { path: "segments/x".into(), offset: 5, length: 6, rows: 7, digest: Some(1 << 80) }],
-        offsets: BTreeMap::from([(name("a"), 17)]),
+        offsets: BTreeMap::from([(name("a"), 17)]).into(),
         event_time_watermark: Some(EventTime(4)),
-        replay_from: BTreeMap::from([(name("a"), from)]),
+        replay_from: BTreeMap::from([(name("a"), from)]).into(),
     };
     Manifest {
         pipeline: "shop".into(),
@@ -40,7 +40,7 @@ pub fn manifest(number: u64, checkpoint: u64) -> Manifest {
         partitions: vec![partition("a", Status::Live), partition("b", Status::Ended)],
         nodes: vec![NodeRecord {
             name: "clean".into(),
-            fingerprint: BTreeMap::from([("horizon".into(), "24h".into())]),
+            fingerprint: BTreeMap::from([("horizon".into(), "24h".into())]).into(),
             line: 12,
             watermark: Some(EventTime(4)),
             fired_floor: None,

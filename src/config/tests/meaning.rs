@@ -185,7 +185,7 @@ fn two_sinks_may_share_a_table_of_one_schema() {
 
 #[test]
 fn a_fingerprint_changes_with_what_state_depends_on() {
-    let parts = |edits: &str, node: &str| pipeline(edits).fingerprints[node].parts.clone();
+    let parts = |edits: &str, node: &str| (*pipeline(edits).fingerprints[node].parts).clone();
     for (edits, node, key, was, is) in [
         ("- horizon = \"24h\"\n+ horizon = \"48h\"", "clean", "horizon", "1d", "2d"),
         ("- size = \"10s\"\n+ size = \"20s\"", "per_type", "size", "10s", "20s"),

@@ -134,9 +134,9 @@ fn rows_wait_from_when_they_are_seen() {
         epoch: Epoch { incarnation: OURS, checkpoint: CheckpointId(4) },
         commit_id: 1,
         segments: vec![SegmentRef { path: "s".into(), offset: 0, length: 640, rows: 8, digest: None }],
-        offsets: BTreeMap::new(),
+        offsets: Default::default(),
         event_time_watermark: None,
-        replay_from: BTreeMap::new(),
+        replay_from: Default::default(),
     };
     let mut world = World::with(vec![], VecDeque::from([epoch]));
     assert_eq!(world.status(1_000).outbox.bytes, 640, "rows from before the start fill the outbox too");

@@ -56,7 +56,7 @@ fn judge(watch: &mut Watch, table: &Partitions, now_ms: u64, ends: &[(&str, i64)
         Input::CameBack(p, _) => Some(format!("{} back", p.0)),
         Input::Discovered(found) if found.is_empty() => None,
         Input::Discovered(found) => {
-            Some(format!("new {}", found.iter().map(|f| f.name.topic.as_str()).collect::<Vec<_>>().join(" ")))
+            Some(format!("new {}", found.iter().map(|f| &*f.name.topic).collect::<Vec<_>>().join(" ")))
         }
         other => Some(format!("{other:?}")),
     });

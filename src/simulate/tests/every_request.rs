@@ -1,6 +1,6 @@
 //! One thing goes wrong, at every request of a small job in turn.
 use super::super::log::Entry;
-use super::super::{Event, Fault, Report, Scenario, Trouble, play};
+use super::super::{Event, Fault, Least, Report, Scenario, Trouble, play};
 
 const PARTITIONS: usize = 2;
 const FILE: &str = r#"
@@ -67,6 +67,7 @@ fn scenario(workers: usize, faults: Vec<Fault>) -> Scenario {
         events: (0..PARTITIONS).flat_map(|p| (0..3).map(move |n| portion(p, n))).collect(),
         faults,
         calm_at_ms: 100,
+        least: Least::default(),
         is_durable: true,
         is_encoded: false,
         is_watched: true,

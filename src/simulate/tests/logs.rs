@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::super::log::Entry;
-use super::super::{Event, Fault, Scenario, Trouble, play};
+use super::super::{Event, Fault, Least, Scenario, Trouble, play};
 
 const PARTITIONS: usize = 2;
 
@@ -165,6 +165,7 @@ fn scenario(dials: &Dials, log: &[Vec<String>]) -> Scenario {
         events: log.iter().enumerate().map(append).chain(back).collect(),
         faults: kill.into_iter().collect(),
         calm_at_ms: 100,
+        least: Least::default(),
         is_durable: true,
         is_encoded: false,
         is_watched: true,

@@ -11,18 +11,16 @@ const SEEDS: u64 = 300;
 
 #[test]
 fn what_can_go_wrong_changes_no_table() {
-    let (mut faults, mut checkpoints, mut refused) = (0, 0, 0);
+    let mut refused = 0;
     for seed in 0..SEEDS {
         let report = run(seed);
         assert!(report.is_right(), "seed {seed}: {}\n{}", report.violations[0], report.trace.join("\n"));
-        faults += report.faults;
-        checkpoints += report.checkpoints;
-        refused += usize::from(report.refused.is_some());
+        let (starts, checkpoints, faults) = (report.starts, report.checkpoints, report.faults);
+        let is_whole = starts >= 2 && checkpoints >= 10 && faults >= 3;
+        let is_refused = report.refused.is_some();
+        assert!(is_whole || is_refused, "seed {seed}: {starts} starts, {checkpoints} checkpoints, {faults} faults");
+        refused += usize::from(is_refused);
     }
-    assert!(
-        faults >= 3 * SEEDS as usize && checkpoints > 10 * SEEDS as usize,
-        "{faults} faults, {checkpoints} checkpoints"
-    );
     assert!(refused > 0, "no harm was noticed");
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::super::log::Entry;
-use super::super::{Event, Fault, Report, Scenario, Trouble, play};
+use super::super::{Event, Fault, Least, Report, Scenario, Trouble, play};
 
 const PARTITIONS: usize = 2;
 const CASES: u32 = 150;
@@ -240,6 +240,7 @@ fn played(dials: &Dials, log: &[Vec<String>]) -> Report {
         events: log.iter().enumerate().map(append).collect(),
         faults: kill.into_iter().collect(),
         calm_at_ms: 60,
+        least: Least::default(),
         is_durable: true,
         is_encoded: false,
         is_watched: true,
