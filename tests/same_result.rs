@@ -6,12 +6,12 @@ use std::io::Write;
 use floodmark::checkpoint::manifest::{Manifest, Status};
 use floodmark::steps::Point;
 
-use crate::harness::{Job, Order};
 use crate::harness::dice::Dice;
 use crate::harness::kills::{finish_through_kills, finish_through_points, timed};
 use crate::harness::log::Log;
 use crate::harness::pipelines::Dials;
 use crate::harness::tables::{Digest, rows_of};
+use crate::harness::{Job, Order};
 
 type Digests = BTreeMap<&'static str, Digest>;
 

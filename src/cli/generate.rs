@@ -11,6 +11,7 @@ mod terminal;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -40,6 +41,9 @@ pub struct GenerateArgs {
     /// Most records a second [default: no limit]
     #[arg(long, value_name = "R", value_parser = units::rate)]
     rate: Option<f64>,
+    /// Write these records only, counted from 0, so that a log can be written in parts: 0..5000, 5000.. [default: all]
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    only: Option<Range<u64>>,
     /// Where to write what the log holds, as JSON
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
@@ -126,9 +130,11 @@ fn write_log(args: GenerateArgs) -> Result<(), GenerateError> {
         partition.first_offset = first_offset;
     }
     let pace = args.rate.map(Pace::start);
+    let only = args.only.unwrap_or(0..u64::MAX);
+    let only = only.start..only.end.min(log.records());
     let mut record = Record::default();
-    for index in 0..log.records() {
-        if let Some(rest) = pace.as_ref().and_then(|pace| pace.rest_before(index)) {
+    for index in only.clone() {
+        if let Some(rest) = pace.as_ref().and_then(|pace| pace.rest_before(index - only.start)) {
             writer.flush()?;
             std::thread::sleep(rest);
         }
@@ -142,8 +148,16 @@ fn write_log(args: GenerateArgs) -> Result<(), GenerateError> {
     if let Some(file) = ledger_file {
         file.write(&ledger)?;
     }
-    super::say(&format_args!("{} records of {} written to {}", log.records(), args.workload, args.to));
+    let written = only.end.saturating_sub(only.start);
+    super::say(&format_args!("{written} records of {} written to {}", args.workload, args.to));
     Ok(())
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let end = |text: &str| if text.is_empty() { Some(u64::MAX) } else { units::count(text).ok() };
+    let (start, end) =
+        text.split_once("..").and_then(|(a, b)| Some((units::count(a).ok()?, end(b)?))).unwrap_or((1, 0));
+    if start <= end { Ok(start..end) } else { Err("write 0..5000 or 5000..".into()) }
 }
 
 impl GenerateArgs {

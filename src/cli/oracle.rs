@@ -2,7 +2,7 @@
 //!
 //! Reads every source from its start to where it ends now, all of it into memory, and takes from the newest checkpoint the decisions that the engine
 //! has recorded. Doesn't know: the rules. Keeps: nothing is written anywhere. Tested: tests/oracle.rs.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -52,15 +52,16 @@ pub fn run(args: &OracleArgs) -> ExitCode {
         Ok(pipeline) => pipeline,
         Err(diagnostics) => return super::refuse(&diagnostics),
     };
-    match outputs(args, &pipeline).and_then(|outputs| shown(&outputs, args.output.as_deref())) {
+    match expected(&args.file, &pipeline).and_then(|outputs| shown(&outputs, args.output.as_deref())) {
         Ok(text) => super::print(&text),
         Err(error) => super::fail(&error),
     }
 }
 
-fn outputs(args: &OracleArgs, pipeline: &Pipeline) -> Result<Outputs, OracleError> {
+/// By output, the rows that it must hold.
+pub fn expected(file: &Path, pipeline: &Pipeline) -> Result<Outputs, OracleError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let text = std::fs::read_to_string(&args.file)?;
+    let text = std::fs::read_to_string(file)?;
     let mut log = vec![];
     for (id, config) in &pipeline.sources {
         let name = &pipeline.plan.node(*id).name;

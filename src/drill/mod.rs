@@ -1,10 +1,11 @@
 //! Drills: the program put through what happens to programs, again and again, and counted.
 //!
 //! Engine and generator are child processes of the same program, so what is killed is what users run.
-//! Doesn't know: how the engine works; it sees pipeline files, tables, exit codes. Tested: tests/drill.rs.
+//! Doesn't know: how the engine works; it sees pipeline files, tables, exit codes. Tested: tests/drill.rs, tests/flink/main.rs.
 // It measures the real machine.
 #![allow(clippy::disallowed_methods)]
 pub mod kills;
+pub mod parity;
 mod process;
 
 use std::io;
@@ -31,6 +32,8 @@ pub enum DrillError {
     Table(#[from] SinkError),
     #[error(transparent)]
     Compare(#[from] CompareError),
+    #[error(transparent)]
+    Parity(#[from] parity::ParityError),
 }
 
 impl DrillError {

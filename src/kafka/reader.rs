@@ -102,12 +102,15 @@ impl KafkaReader {
     }
 
     /// Control records move librdkafka's position without anything being handed out. Matters only where an end is waited for and no record comes.
+    /// At the log's end the position is of no use: librdkafka counts its own "end reached" as one record more. Each such event says where the end is,
+    /// control records included.
     fn follow_control_records(&mut self) -> Result<(), SourceError> {
-        if !self.slots.iter().any(|slot| slot.end.is_some() && slot.readable()) {
+        let is_on_its_way = |slot: &Slot| slot.end.is_some() && slot.readable() && !slot.drained;
+        if !self.slots.iter().any(is_on_its_way) {
             return Ok(());
         }
         let positions = self.consumer.position().map_err(library)?;
-        for slot in self.slots.iter_mut().filter(|slot| slot.end.is_some() && slot.readable()) {
+        for slot in self.slots.iter_mut().filter(|slot| is_on_its_way(slot)) {
             let found = positions.find_partition(&slot.name.topic, slot.name.partition);
             if let Some(Offset::Offset(offset)) = found.map(|p| p.offset()) {
                 slot.pass(offset);

@@ -134,6 +134,28 @@ fn nothing_at_or_after_the_end_is_handed_out() {
 }
 
 #[test]
+fn an_end_that_the_log_has_not_reached_is_waited_for_and_no_record_is_passed_over() {
+    let world = world(2);
+    world.produce(1, 0..3);
+    let mut reader = world.log().reader().unwrap();
+    reader.assign(PartitionIndex(0), &name(0), &at(0), Some(5)).unwrap();
+    reader.assign(PartitionIndex(1), &name(1), &at(0), Some(5)).unwrap();
+    let all_drained = |_: &[Seen], reader: &dyn Reader| [0, 1].iter().all(|p| reader.drained(PartitionIndex(*p)));
+    read_until(reader.as_mut(), 100, all_drained).unwrap();
+    // The next look at the position comes with a poll that hands out nothing.
+    reader.poll(100, &mut |_| ()).unwrap();
+    let offset = |reader: &dyn Reader, partition| reader.progress(PartitionIndex(partition)).unwrap().position.offset;
+    assert_eq!([offset(reader.as_ref(), 0), offset(reader.as_ref(), 1)], [0, 3]);
+    world.produce(0, 0..5);
+    world.produce(1, 3..5);
+    let both_ended = |seen: &[Seen], reader: &dyn Reader| ended(0)(seen, reader) && ended(1)(seen, reader);
+    let mut seen = read_until(reader.as_mut(), 100, both_ended).unwrap();
+    seen.sort();
+    let expected = (0..5).map(|n| (0, n)).chain((3..5).map(|n| (1, n)));
+    assert_eq!(seen, expected.map(|(p, n)| (p, n, n.to_string())).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_partition_assigned_at_its_end_has_ended_at_once() {
     let world = world(1);
     let mut reader = world.log().reader().unwrap();

@@ -1,4 +1,5 @@
-//! What `floodmark flink-sql` prints runs on a real Flink, and its tables are floodmark's; so are those of the programs in compose/flink.
+//! What `floodmark flink-sql` prints runs on a real Flink, and its tables are floodmark's, also when both are killed (`floodmark drill parity`); so are
+//! those of the programs in compose/flink.
 //!
 //! One test at a time, and none beside other tests: JVMs starve on two cores. All limits are those of a machine that is busy with something else.
 // Real processes, real time.
@@ -11,8 +12,9 @@ use std::time::Duration;
 
 use floodmark_stack::broker::Broker;
 use floodmark_stack::fetched;
-use floodmark_stack::flink::{Cluster, Options, Program};
+use floodmark_stack::flink::{Cluster, Job, Options, Program};
 use floodmark_stack::postgres::Postgres;
+use serde_json::Value;
 use tempfile::TempDir;
 
 mod rows;
@@ -56,15 +58,25 @@ impl Stack {
         self.floodmark(&[&["generate", workload, "--to", &to], dials].concat());
     }
 
-    /// The job of a file, with Flink's own catalog and warehouse; `sources` are read from topics of their name.
-    fn printed(&self, file: &Path, sources: &[&str]) -> String {
+    /// Has the cluster run the job of a file, with Flink's own catalog and warehouse.
+    fn hand_over(&self, file: &Path) -> Job {
         let warehouse = format!("file://{}", self.folder.path().join("flinks").display());
-        let kafka: Vec<String> = sources.iter().map(|s| format!("--kafka={s}={}/{s}", self.broker.address())).collect();
-        let mut arguments = vec!["flink-sql", file.to_str().unwrap(), "--warehouse", &warehouse];
-        let uri = self.postgres.url("flinks");
-        arguments.extend(["--catalog-uri", &uri]);
-        arguments.extend(kafka.iter().map(String::as_str));
-        self.floodmark(&arguments)
+        let (uri, cluster) = (self.postgres.url("flinks"), format!("http://{}", self.cluster.address()));
+        let runner = fetched("flink-runner/runner.jar").unwrap();
+        let id = self.floodmark(&[
+            "flink-sql",
+            file.to_str().unwrap(),
+            "--warehouse",
+            &warehouse,
+            "--catalog-uri",
+            &uri,
+            "--run",
+            &cluster,
+            "--runner",
+            runner.to_str().unwrap(),
+        ]);
+        let mut jobs = self.cluster.jobs().unwrap().into_iter().map(|(job, _)| job);
+        jobs.find(|job| job.id() == id.trim()).unwrap_or_else(|| panic!("the cluster has no job {id}"))
     }
 
     fn digest(&self, catalog: &str, table: &str) -> String {
@@ -104,7 +116,8 @@ impl Stack {
     /// Runs a file with both to the end of its topics, and compares the tables.
     fn both_give(&self, pipeline: &str, tables: &[&str]) {
         let file = self.write(pipeline);
-        self.both_run(&file, &Program::sql(self.printed(&file, &[])));
+        self.floodmark(&["run", file.to_str().unwrap()]);
+        self.hand_over(&file).wait_finished(LIMIT).unwrap();
         self.are_equal(tables);
     }
 }
@@ -125,12 +138,35 @@ fn clickstream(stack: &Stack, topic: &str, keys: &str) -> String {
 }
 
 #[test]
-fn where_no_record_is_late_the_tables_are_floodmarks() {
+fn with_both_killed_in_the_middle_flink_floodmark_and_the_oracle_hold_the_same() {
     let _alone = alone();
-    let stack = Stack::start();
-    let dials = ["--events", "20000", "--partitions", "4", "--poison", "0", "--late", "0", "--users", "500"];
-    stack.generate("clickstream", "calm", &dials);
-    stack.both_give(&clickstream(&stack, "calm", ""), &["events", "per_type", "sessions"]);
+    let folder = tempfile::Builder::new().prefix("floodmark-parity-").tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floodmark"));
+    command.args(["drill", "parity", "--class", "D1", "--fault", "kill", "--at", "50%", "--events", "20k"]);
+    command.args(["--predict", "all tables are equal", "--dir"]).arg(folder.path());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("\nPASS\n"), "{said}");
+
+    let run = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let record: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+    let tables = record["tables"].as_array().unwrap();
+    let names: Vec<&str> = tables.iter().map(|table| table["table"].as_str().unwrap()).collect();
+    assert_eq!(names, ["shop.events", "shop.per_type", "shop.sessions"]);
+    for table in tables {
+        let digests = table["digests"].as_array().unwrap();
+        assert_eq!(digests.len(), 5, "two readers of each side, and the oracle: {table}");
+        assert!(digests.iter().all(|read| read["digest"] == digests[0]["digest"]), "{table}");
+        assert!(!digests[0]["digest"].as_str().unwrap().starts_with("v1:0:"), "{table}");
+    }
+    let faults = record["faults"].as_array().unwrap();
+    assert_eq!(faults.iter().map(|struck| &struck["path"]).collect::<Vec<_>>(), ["flink", "floodmark"]);
+    assert!(faults.iter().all(|struck| struck["new_rows_after_ms"].is_u64()), "{faults:?}");
+    assert_eq!(record["in_force"]["flink"]["job"]["checkpoints"]["mode"], "exactly_once");
+    for left in ["report.html", "prediction.txt", "pipeline.toml", "job.sql", "logs/floodmark.log", "logs/kafka-1.log"]
+    {
+        assert!(run.join(left).exists(), "{left}");
+    }
 }
 
 #[test]

@@ -113,6 +113,21 @@ fn a_rate_only_slows_the_log() {
 }
 
 #[test]
+fn parts_of_a_log_are_the_log() {
+    let dir = TempDir::new().unwrap();
+    let part = |only: &str| {
+        let to = dir.path().join(only);
+        generate(&format!("{LOG} --only {only} --to file:{}", to.display())).unwrap();
+        fs::read(to.join("part-00001.ndjson")).unwrap()
+    };
+    assert!([part("0..1000"), part("1000..2k"), part("2000..")].concat() == lines_of(1, &dials()));
+    assert!(part("3k..").is_empty());
+    assert!(
+        parse(&format!("{LOG} --to - --only 5..4")).is_err_and(|e| e.to_string().contains("write 0..5000 or 5000.."))
+    );
+}
+
+#[test]
 fn a_flag_of_another_workload_is_refused() {
     let error = generate("roster --events 1 --seed 3 --to -").unwrap_err().to_string();
     assert_eq!(error, "roster has no --seed; it belongs to clickstream and orders");

@@ -11,7 +11,7 @@ import org.apache.flink.table.api.StatementSet;
 import org.apache.flink.table.api.TableEnvironment;
 
 /**
- * Runs a file of SQL statements on the cluster that `flink run` was told of. Stands in for Flink's SQL client, whose gateway isn't published.
+ * Runs a file of SQL statements, or with --sql the statements themselves, on the cluster that `flink run` was told of. Stands in for Flink's SQL client, whose gateway isn't published.
  *
  * A statement ends with a semicolon at the end of a line. SET and BEGIN STATEMENT SET … END are the client's own words; all else is Flink's.
  * Each INSERT outside a statement set is a job of its own.
@@ -27,7 +27,8 @@ public final class RunSql {
     public static void main(String[] args) throws Exception {
         TableEnvironment tables = TableEnvironment.create(EnvironmentSettings.inStreamingMode());
         StatementSet together = null;
-        for (String statement : statements(Files.readString(Path.of(args[0])))) {
+        String script = args[0].equals("--sql") ? args[1] : Files.readString(Path.of(args[0]));
+        for (String statement : statements(script)) {
             Matcher setting = SETTING.matcher(statement);
             try {
                 if (setting.matches()) {
