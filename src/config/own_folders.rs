@@ -15,15 +15,15 @@ pub fn refuse(cx: &Context<'_>, settings: &Settings, drafts: &[Draft]) {
     for draft in drafts {
         let DraftKind::Source(source) = &draft.kind else { continue };
         let SourceConnector::File(file) = &source.config.connector else { continue };
-        for (what, folder) in own.iter().filter(|(_, folder)| reads(&file.path, folder)) {
-            let message = format!("{} reads what the job itself writes", draft.title);
-            cx.problems.add(
-                Diagnostic::new(ErrorId::CONTRADICTION, message)
-                    .at(draft.name.span.clone(), format!("reads all files below {}", file.path))
-                    .note(format!("{what} go to {}", folder.display()))
-                    .note("give the source a folder of its own, or the other a place outside of it"),
-            );
+        let mut read = own.iter().filter(|(_, folder)| reads(&file.path, folder)).peekable();
+        if read.peek().is_none() {
+            continue;
         }
+        let message = format!("{} reads what the job itself writes", draft.title);
+        let found = Diagnostic::new(ErrorId::CONTRADICTION, message)
+            .at(draft.name.span.clone(), format!("reads all files below {}", file.path));
+        let told = read.fold(found, |told, (what, folder)| told.note(format!("{what} go to {}", folder.display())));
+        cx.problems.add(told.note("give the source a folder of its own, or the others a place outside of it"));
     }
 }
 
