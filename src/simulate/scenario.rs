@@ -6,7 +6,7 @@ use super::log::Entry;
 
 pub const SINKS: [&str; 4] = ["rows", "hop_rows", "visit_rows", "late_rows"];
 /// Between checkpoints, and how long it is eventful then: about as many become durable in either.
-const PACES_MS: [(u64, u64); 3] = [(10, 130), (20, 190), (40, 330)];
+const PACES_MS: [(u64, u64); 3] = [(10, 150), (20, 220), (40, 380)];
 /// Event time that passes in the eventful time of any.
 const EVENT_TIME_MS: u64 = 175;
 /// A run that gets no further has shown little. At its end there are three checkpoints more, at least.
@@ -250,10 +250,10 @@ aggregates = {{ n = "count(price)", highest = "max(price)" }}
                 events.push((from_ms, Event::AddPartition));
             }
             let mut at_ms = from_ms;
-            for _ in 0..self.rng.usize(2..=5) {
-                at_ms += self.rng.u64(0..(fed_by_ms - from_ms) / 5);
+            for _ in 0..self.rng.usize(2..=6) {
+                at_ms += self.rng.u64(0..(fed_by_ms - from_ms) / 6);
                 let about_ms = (at_ms * EVENT_TIME_MS / self.eventful_ms) as i64;
-                let entries = (0..self.rng.usize(1..=6)).map(|_| self.entry(partition, about_ms)).collect();
+                let entries = (0..self.rng.usize(1..=7)).map(|_| self.entry(partition, about_ms)).collect();
                 if self.one_in(4) {
                     events.push((at_ms, Event::Begin { partition, entries }));
                     at_ms += self.rng.u64(1..self.eventful_ms / 16);
