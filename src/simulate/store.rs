@@ -131,7 +131,7 @@ impl SimulatedStore {
     /// Does it, unless it is refused; an answer may be lost.
     async fn ask<T>(&self, class: Class, what: String, done: impl Future<Output = Result<T>> + Send) -> Result<T> {
         let failed = |why: &str| Error::Generic { store: "simulated", source: why.into() };
-        match self.gate.request(self.process, class, format!("{}: {what}", self.disk.name)).await {
+        match self.gate.request(self.process, class, what).await {
             Fate::Refused(why) => Err(failed(why)),
             Fate::Go => done.await,
             Fate::AnswerLost | Fate::Later { .. } => done.await.and(Err(failed("the answer was lost"))),
@@ -155,7 +155,7 @@ impl ObjectStore for SimulatedStore {
             self.has_put(location, &content);
             Ok(done)
         };
-        self.ask(class_of(location), format!("put {location}"), put).await
+        self.ask(class_of(location), format!("{self}: put {location}"), put).await
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
@@ -164,7 +164,7 @@ impl ObjectStore for SimulatedStore {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let got = self.disk.objects.get_opts(location, options);
-        self.ask(Class::Read, format!("get {location}"), got).await
+        self.ask(Class::Read, format!("{self}: get {location}"), got).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -178,7 +178,7 @@ impl ObjectStore for SimulatedStore {
                     store.disk.witness.iter().for_each(|w| w.deleted(store.process, location.as_ref()));
                     Ok(location.clone())
                 };
-                store.ask(Class::Delete, format!("delete {location}"), delete).await
+                store.ask(Class::Delete, format!("{store}: delete {location}"), delete).await
             }
             .boxed()
         });
@@ -190,7 +190,7 @@ impl ObjectStore for SimulatedStore {
         let listed = async move {
             let shown = prefix.as_ref().map_or(String::new(), Path::to_string);
             let list = async { Ok(store.disk.objects.list(prefix.as_ref()).collect::<Vec<_>>().await) };
-            match store.ask(Class::List, format!("list {shown}"), list).await {
+            match store.ask(Class::List, format!("{store}: list {shown}"), list).await {
                 Ok(mut found) => {
                     found.sort_by_key(|object| object.as_ref().ok().map(|o| o.location.clone()));
                     found
@@ -202,16 +202,16 @@ impl ObjectStore for SimulatedStore {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.ask(Class::List, "list".into(), self.disk.objects.list_with_delimiter(prefix)).await
+        self.ask(Class::List, format!("{self}: list"), self.disk.objects.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let copied = self.disk.objects.copy_opts(from, to, options);
-        self.ask(Class::Object, format!("copy {from} to {to}"), copied).await
+        self.ask(Class::Object, format!("{self}: copy {from} to {to}"), copied).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         let renamed = self.disk.objects.rename_opts(from, to, options);
-        self.ask(Class::Object, format!("rename {from} to {to}"), renamed).await
+        self.ask(Class::Object, format!("{self}: rename {from} to {to}"), renamed).await
     }
 }

@@ -39,10 +39,11 @@ struct Row {
 
 impl Stream {
     pub fn lines(&self) -> Vec<String> {
-        let cell =
-            |(column, cell): (&Column, &Cell)| format!("{}:{}", Json::from(column.name.as_str()), column.ty.show(cell));
+        let names: Vec<_> = self.columns.iter().map(|column| Json::from(column.name.as_str()).to_string()).collect();
         let line = |row: &Row| {
-            let cells: Vec<_> = self.columns.iter().zip(&row.cells).map(cell).collect();
+            let cells = self.columns.iter().zip(&names).zip(&row.cells);
+            let cells: Vec<_> =
+                cells.map(|((column, name), cell)| format!("{name}:{}", column.ty.show(cell))).collect();
             format!("{{{}}}", cells.join(","))
         };
         let mut lines: Vec<_> = self.rows.iter().map(line).collect();
