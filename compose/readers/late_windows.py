@@ -16,9 +16,13 @@ QUERIES = {
           (select _partition, _offset, _window_node, _window_start from late_a
            except all select _partition, _offset, _window_node, _window_start from late_b)""",
     "windows": "select count(*) from windows",
+    "windows_more_flink": "select count(*) from windows where on_a + late_a > on_b + late_b",
+    "windows_lost": "select coalesce(sum(on_b + late_b - on_a - late_a), 0)::bigint from windows where on_a + late_a < on_b + late_b",
     "windows_unequal": "select count(*) from windows where on_a + late_a != on_b + late_b",
     "windows_more_on_time_ours": "select count(*) from windows where on_b > on_a",
     "users": "select count(*) from users",
+    "users_more_flink": "select count(*) from users where on_a + late_a > on_b + late_b",
+    "users_lost": "select coalesce(sum(on_b + late_b - on_a - late_a), 0)::bigint from users where on_a + late_a < on_b + late_b",
     "users_unequal": "select count(*) from users where on_a + late_a != on_b + late_b",
 }
 

@@ -256,6 +256,7 @@ impl Topic {
     }
 }
 
+/// Also where the leader has just gone: another takes its place.
 fn has_no_leader_yet(error: &ClientError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -263,6 +264,8 @@ fn has_no_leader_yet(error: &ClientError) -> bool {
             RDKafkaErrorCode::NotLeaderForPartition
                 | RDKafkaErrorCode::LeaderNotAvailable
                 | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::DestroyBroker
+                | RDKafkaErrorCode::BrokerTransportFailure
         )
     )
 }

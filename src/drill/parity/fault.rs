@@ -40,6 +40,11 @@ impl Fault {
             Fault::Savepoint => "savepoint",
         }
     }
+
+    /// Whether Flink's job goes on from a checkpoint or savepoint afterwards.
+    pub fn restores_flink(self) -> bool {
+        matches!(self, Fault::Kill | Fault::JobManager | Fault::Savepoint)
+    }
 }
 
 /// A fault that one path has been through.

@@ -31,12 +31,14 @@ pub struct Record {
     pub faults: Vec<Struck>,
     /// By path.
     pub timeline: BTreeMap<&'static str, Vec<Sample>>,
-    /// Seconds since the feed began until the path had ended by itself.
-    pub ended_s: BTreeMap<&'static str, f64>,
+    /// By path: since the feed began, until all rows of the watched table were visible.
+    pub all_rows_after_ms: BTreeMap<&'static str, u64>,
     /// Flink's own, at the end.
     pub checkpoints_of_flink: Value,
     pub tables: Vec<Compared>,
     pub checks: Vec<Check>,
+    /// What is told and not judged.
+    pub told: Vec<String>,
     /// Why there is no verdict.
     pub error: Option<String>,
     pub took_s: f64,
@@ -61,10 +63,11 @@ impl Record {
             feed_records_per_second: 0.0,
             faults: Vec::new(),
             timeline: BTreeMap::new(),
-            ended_s: BTreeMap::new(),
+            all_rows_after_ms: BTreeMap::new(),
             checkpoints_of_flink: Value::Null,
             tables: Vec::new(),
             checks: Vec::new(),
+            told: Vec::new(),
             error: None,
             took_s: 0.0,
         }
@@ -108,6 +111,9 @@ impl fmt::Display for Record {
         writeln!(f)?;
         for Check { what, holds } in &self.checks {
             writeln!(f, "{} {what}", if *holds { "ok" } else { "NO" })?;
+        }
+        for told in &self.told {
+            writeln!(f, "-- {told}")?;
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ use super::services::{FLINK, OURS, Services};
 use super::tables::Tables;
 use super::watch::{Sample, Watch, new_rows_after_ms};
 use super::{ParityError, Settings};
+use crate::workload::dials::Dials;
+use crate::workload::ledger::Ledger;
 
 /// For rows to become visible, and for the broker to take a part, on a machine that is busy with something else.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -41,7 +43,7 @@ impl Both<'_> {
         let watches = [(FLINK, self.watch_flink(&written)?), (OURS, self.watch_ours(&written)?)];
         let done = self.feed_and_strike(&written, record, say).and_then(|()| {
             say("all is written; waiting for both to end …");
-            self.wait_for_ends(record)
+            self.wait_for_ends(&record.dials)
         });
         record.timeline = watches.into_iter().map(|(path, watch)| (path, watch.end())).collect();
         for struck in &mut record.faults {
@@ -50,6 +52,10 @@ impl Both<'_> {
         }
         done?;
         for (path, all) in [(FLINK, self.flink.visible()?), (OURS, self.ours.visible()?)] {
+            let samples = record.timeline.get(path).map_or(&[][..], Vec::as_slice);
+            // Without a sample after its last commit it is the end of the watch.
+            let last = samples.iter().find(|sample| sample.rows == Some(all)).or(samples.last());
+            record.all_rows_after_ms.insert(path, last.map_or(0, |sample| sample.at_ms));
             for struck in record.faults.clone().iter().filter(|struck| struck.path == path) {
                 let Struck { rows, share, .. } = struck;
                 let what = format!("{path} was hit at {share} of the feed with {rows} of {all} rows visible");
@@ -169,13 +175,11 @@ impl Both<'_> {
         Ok(rows.map(|(path, rows)| (path, Hit { rows, seen: seen.clone() })).into())
     }
 
-    fn wait_for_ends(&mut self, record: &mut Record) -> Result<(), ParityError> {
+    fn wait_for_ends(&mut self, dials: &Dials) -> Result<(), ParityError> {
+        let rows = Ledger::derive(self.settings.class.workload(), dials)?.total.events;
         let limit = END_LIMIT + Duration::from_millis(self.settings.events);
         self.ours.finish(limit)?;
-        record.ended_s.insert(OURS, self.began.elapsed().as_secs_f64());
-        self.flink.finish(limit)?;
-        record.ended_s.insert(FLINK, self.began.elapsed().as_secs_f64());
-        Ok(())
+        self.flink.finish(rows, limit)
     }
 
     fn watch_flink(&self, written: &Arc<Written>) -> Result<Watch, ParityError> {
@@ -199,6 +203,8 @@ impl Both<'_> {
         Ok(Watch::start(self.began, move || {
             let (status, written) = (ours::status(address), written.count());
             let partitions = status.as_ref().and_then(|status| status["partitions"].as_array());
+            // Until it has looked at them it knows none.
+            let partitions = partitions.filter(|all| !all.is_empty());
             let read = partitions.map(|all| all.iter().filter_map(|one| one["offset"].as_u64()).sum::<u64>());
             Sample {
                 at_ms: 0,

@@ -144,9 +144,18 @@ impl Job {
         self.wait_ended(limit)
     }
 
-    /// Nothing is drained: windows stay open. Returns the savepoint when the job has ended.
+    /// Windows stay open. Returns the savepoint when the job has ended.
     pub fn stop_with_savepoint(&self, limit: Duration) -> Result<PathBuf> {
-        let asked = json!({ "drain": false, "formatType": "CANONICAL" });
+        self.stop(false, limit)
+    }
+
+    /// All windows fire: for a job that has read all there is, and doesn't know it.
+    pub fn drain(&self, limit: Duration) -> Result<PathBuf> {
+        self.stop(true, limit)
+    }
+
+    fn stop(&self, drain: bool, limit: Duration) -> Result<PathBuf> {
+        let asked = json!({ "drain": drain, "formatType": "CANONICAL" });
         let trigger = self.rest.ask("POST", &format!("/jobs/{}/stop", self.id), Some(&asked))?;
         let path = format!("/savepoints/{}", text(&trigger["request-id"]));
         let mut operation = Value::Null;

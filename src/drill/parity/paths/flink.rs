@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use floodmark_stack::flink::{Cluster, Job, Options, Program};
+use floodmark_stack::until;
 use serde_json::{Value, json};
 
 use super::Hit;
@@ -24,6 +25,7 @@ pub struct Flink {
     cluster: Cluster,
     script: String,
     job: Arc<Mutex<Job>>,
+    was_submitted_again: bool,
     watched: &'static str,
     tables: Tables,
     /// Where what it has printed is kept when the run is over.
@@ -41,7 +43,8 @@ impl Flink {
     ) -> Result<Self, ParityError> {
         let cluster = Cluster::start(options)?;
         let job = cluster.run(&Program::sql(&script), LIMIT)?;
-        Ok(Self { cluster, script, job: Arc::new(Mutex::new(job)), watched, tables, log })
+        let job = Arc::new(Mutex::new(job));
+        Ok(Self { cluster, script, job, was_submitted_again: false, watched, tables, log })
     }
 
     /// The job that there is now: another after a submission.
@@ -96,9 +99,23 @@ impl Flink {
         }
     }
 
-    /// Waits until the job has ended by itself.
-    pub fn finish(&self, limit: Duration) -> Result<(), ParityError> {
-        Ok(self.job().wait_finished(limit)?)
+    /// Waits until the job has ended by itself. One that was submitted again doesn't: a bounded Kafka source that comes from a checkpoint of another job is
+    /// never told that there are no more partitions. It is drained when the watched table shows all `rows`.
+    pub fn finish(&self, rows: u64, limit: Duration) -> Result<(), ParityError> {
+        if !self.was_submitted_again {
+            return Ok(self.job().wait_finished(limit)?);
+        }
+        let mut seen = 0;
+        until(limit, || {
+            seen = self.visible().unwrap_or(seen);
+            seen >= rows
+        });
+        if seen < rows {
+            let what = format!("Flink shows {seen} of {rows} rows, submitted again");
+            return Err(ParityError::Late { limit_s: limit.as_secs(), what });
+        }
+        self.job().drain(LIMIT)?;
+        Ok(())
     }
 
     fn kill_task_manager(&mut self) -> Result<Hit, ParityError> {
@@ -161,6 +178,7 @@ impl Flink {
         let from = counters.restored_from.map(|checkpoint| checkpoint.id).unwrap_or_default();
         let seen = format!("restored checkpoint {from} as job {}", job.id());
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = job;
+        self.was_submitted_again = true;
         Ok(seen)
     }
 

@@ -65,7 +65,8 @@ fn prediction(record: &Record) -> String {
 fn inputs(record: &Record) -> String {
     let settings = &record.settings;
     let at: Vec<String> = settings.at.iter().map(ToString::to_string).collect();
-    let ended = record.ended_s.iter().map(|(path, s)| format!("{path} {s:.1} s")).collect::<Vec<_>>().join(", ");
+    let shown = record.all_rows_after_ms.iter().map(|(path, ms)| format!("{path} {:.1} s", seconds(*ms)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
     let rows = [
         ("class", format!("{:?}", settings.class)),
         ("fault", format!("{} at {} of the feed", settings.fault.name(), at.join(", "))),
@@ -73,7 +74,7 @@ fn inputs(record: &Record) -> String {
         ("dials", serde_json::to_string(&record.dials).unwrap_or_default()),
         ("feed", format!("{} records a second, in parts", record.feed_records_per_second)),
         ("began", record.began.clone()),
-        ("took", format!("{:.1} s in all; from the feed's begin to the end of {ended}", record.took_s)),
+        ("took", format!("{:.1} s in all; from the feed's begin to all rows visible: {shown}", record.took_s)),
     ];
     rows.iter().map(|(name, value)| row(&[text(name), text(value)])).collect()
 }
@@ -137,7 +138,8 @@ fn checks(record: &Record) -> String {
     let line = |check: &super::record::Check| {
         row(&[if check.holds { "holds" } else { "BROKEN" }.to_owned(), text(&check.what)])
     };
-    record.checks.iter().map(line).collect()
+    let told = record.told.iter().map(|told| row(&["told".to_owned(), text(told)]));
+    record.checks.iter().map(line).chain(told).collect()
 }
 
 fn in_force(record: &Record) -> String {
