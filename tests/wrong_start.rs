@@ -76,10 +76,11 @@ fn a_pipe_is_no_file_to_read() {
 
 #[test]
 fn a_file_where_a_folder_should_be_is_refused() {
-    let checkpoints = job("data/ids.json", r#"checkpoint = { dir = "file:data/ids.json" }"#, "out");
-    is_refused(&checkpoints, "file:data/ids.json: ");
-    let out = job("data/ids.json", "", "data/ids.json/out");
-    is_refused(&out, "data/ids.json is no folder: name another place");
+    let checkpoints = job("data/ids.json", r#"checkpoint = { dir = "file:data/taken" }"#, "out");
+    let out = job("data/ids.json", "", "data/taken/out");
+    [&checkpoints, &out].iter().for_each(|job| fs::write(job.path("data/taken"), "a file").unwrap());
+    is_refused(&checkpoints, "file:data/taken: ");
+    is_refused(&out, "data/taken is no folder: name another place");
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Postgres {
             .arg(self.data())
             .args(["-p", &self.port.number().to_string()])
             .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
-            .args(["-c", "fsync=off"]);
+            // What its processes share lies in its data folder: in /dev/shm a killed server would leave it behind.
+            .args(["-c", "fsync=off", "-c", "dynamic_shared_memory_type=mmap"]);
         let mut ask = Command::new(self.programs.join("pg_isready"));
         ask.args(["-q", "-h", "127.0.0.1", "-p", &self.port.number().to_string()]);
         self.service.start(server, || ask.status().is_ok_and(|status| status.success()))

@@ -149,7 +149,6 @@ fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> 
     }
     let Some(event_time) = source.inner("event_time") else { return Ok(Some((cells, None))) };
     let time_ms = match event_time.text("field") {
-        None if record.timestamp_ms.is_none() => return Ok(None),
         None => record.timestamp_ms,
         Some(name) => match schema.iter().position(|(column, _)| column.name == name).map(|at| &cells[at]) {
             Some(Cell::Whole(us)) => i64::try_from(us.div_euclid(1_000)).ok(),
@@ -161,7 +160,7 @@ fn decode(source: Section<'_>, schema: &[(Column, Origin)], record: &Record) -> 
     let max_future_ms = source.inner("watermark").map_or(Ok(None), |w| w.ms("max_future"))?.or(default_ms);
     let lead = time_ms.zip(record.timestamp_ms).map(|(time, logged)| time - logged);
     let is_future = lead.zip(max_future_ms).is_some_and(|(lead, most)| lead > most);
-    Ok((!is_future).then_some((cells, time_ms)))
+    Ok((!is_future && time_ms.is_some()).then_some((cells, time_ms)))
 }
 
 /// By its path, what stands at each field; of two with one path the last.
