@@ -18,7 +18,7 @@ pub fn ask(stack: &Stack, query: &str) -> Vec<String> {
             any = Some(metadata);
         }
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/duckdb_query.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("compose/readers/duckdb_query.py");
     let output = Command::new(floodmark_stack::python().unwrap()).arg(script).args([&any.unwrap(), &query]).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{query}\n{}", String::from_utf8_lossy(&output.stderr));
