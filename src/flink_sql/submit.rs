@@ -18,7 +18,7 @@ const BOUNDARY: &str = "floodmark-runner-jar";
 
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    #[error("{path}: {source}; `--runner` names the jar that runs SQL, made of compose/flink by `mvn package`", path = path.display())]
+    #[error("{path}: {source}; `--runner` names the jar that runs SQL, which scripts/fetch-stack makes of compose/flink", path = path.display())]
     Runner { path: PathBuf, source: std::io::Error },
     #[error("{cluster} doesn't answer: {error}")]
     NoAnswer { cluster: String, error: reqwest::Error },
