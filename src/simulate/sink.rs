@@ -96,8 +96,10 @@ impl TableSink {
                 let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(table) = place.as_mut() else { return Answer::Conflict };
                 let before = table.clone();
+                // Asked for before somebody set the table back, it lands on an older head than the mark's: that is the harm's doing.
+                let is_ours = request.setbacks == table.setbacks;
                 let answer = table.apply(request);
-                if answer == Answer::Applied {
+                if answer == Answer::Applied && is_ours {
                     judge.committed(&name, &before, table);
                 }
                 answer
@@ -196,6 +198,7 @@ impl Sink for TableSink {
             OnFence::Put => Next::Ask(Box::new(Request {
                 uuid: table.uuid.clone(),
                 head: table.head,
+                setbacks: table.setbacks,
                 snapshot: fence,
                 added: None,
                 mark: Mark { fence: Some(ours), ..found },
@@ -247,8 +250,9 @@ impl Sink for TableSink {
                 digest: found.digest.plus(added.digest),
                 ..found
             };
-            let (uuid, head, snapshot) = (table.uuid.clone(), table.head, last.commit_id);
-            Next::Ask(Box::new(Request { uuid, head, snapshot, added: Some(Arc::new(added)), mark, by: ours }))
+            let (uuid, head, setbacks) = (table.uuid.clone(), table.head, table.setbacks);
+            let (snapshot, added) = (last.commit_id, Some(Arc::new(added)));
+            Next::Ask(Box::new(Request { uuid, head, setbacks, snapshot, added, mark, by: ours }))
         };
         self.settle(judge, Self::landed).await
     }

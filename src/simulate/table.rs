@@ -38,6 +38,8 @@ pub struct Table {
     pub uuid: String,
     pub head: Option<i64>,
     pub stamped: Option<Stamped>,
+    /// How often others have set `main` back.
+    pub setbacks: usize,
     snapshots: BTreeMap<i64, Snapshot>,
     sequence: u64,
     /// Ids of snapshots by others.
@@ -49,6 +51,8 @@ pub struct Table {
 pub struct Request {
     pub uuid: String,
     pub head: Option<i64>,
+    /// Of the table that it was asked for. A catalog can't assert this: where `main` is set back to `head` meanwhile, the request still lands.
+    pub setbacks: usize,
     pub snapshot: i64,
     pub added: Option<Arc<DataFile>>,
     pub mark: Mark,
@@ -63,7 +67,7 @@ pub enum Answer {
 
 impl Table {
     pub fn new(uuid: String) -> Self {
-        Self { uuid, head: None, stamped: None, snapshots: BTreeMap::new(), sequence: 0, foreign: -1 }
+        Self { uuid, head: None, stamped: None, setbacks: 0, snapshots: BTreeMap::new(), sequence: 0, foreign: -1 }
     }
 
     /// Files of the head.
@@ -137,6 +141,7 @@ impl Table {
 
     /// Somebody sets `main` back by so many snapshots. Properties stay as they are.
     pub fn roll_back(&mut self, by: usize) {
+        self.setbacks += 1;
         for _ in 0..by {
             let parent = self.head.and_then(|head| self.snapshots.get(&head)).and_then(|snapshot| snapshot.parent);
             if parent.is_some_and(|parent| self.snapshots.contains_key(&parent)) {
@@ -158,7 +163,8 @@ mod tests {
             DataFile { epochs: vec![], lines: vec![line.to_owned()], digest: RunningDigest { rows: 1, sum: 1 } };
         let mark = unmarked(&table.uuid, "p", "s");
         let by = Incarnation { number: 1, token: 1 };
-        Request { uuid: table.uuid.clone(), head: table.head, snapshot, added: Some(Arc::new(added)), mark, by }
+        let (uuid, head, setbacks) = (table.uuid.clone(), table.head, table.setbacks);
+        Request { uuid, head, setbacks, snapshot, added: Some(Arc::new(added)), mark, by }
     }
 
     fn table() -> Table {
