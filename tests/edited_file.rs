@@ -316,7 +316,7 @@ fn a_sink_that_was_left_out_for_a_while_comes_back_only_with_its_gap_accepted() 
     let said = job.ends_with(REFUSED, &[]);
     let refusal = "error: refused to start: the table holds rows from before its sink was left out of the file\n  sink duplicates_table holds checkpoint ";
     assert!(said.contains(refusal), "{said}");
-    assert!(said.contains("floodmark run --accept-gap duplicates_table   go on with this table"), "{said}");
+    assert!(said.contains("floodmark run pipeline.toml --accept-gap duplicates_table   go on with this table"), "{said}");
     assert_eq!(job.rows("events"), gone_by);
     job.ends_with(0, &["--accept-gap", "duplicates_table"]);
     assert_eq!(job.rows("events"), log.ledger.total("events"));
@@ -340,7 +340,7 @@ fn rows_of_a_retired_sink_that_is_out_of_reach_are_kept_until_they_are_given_up(
     let said = job.ends_with(REFUSED, &[]);
     let refusal = "error: refused to start: a sink has left the pipeline file with rows that wait for it\n  sink duplicates_table: ";
     assert!(said.contains(refusal), "{said}");
-    assert!(said.contains("floodmark run --forget duplicates_table   give these rows up"), "{said}");
+    assert!(said.contains("floodmark run pipeline.toml --forget duplicates_table   give these rows up"), "{said}");
     assert_eq!(job.digest("events"), before);
     log.grow(&job, 500, 1000);
     job.ends_with(0, &["--forget", "duplicates_table"]);

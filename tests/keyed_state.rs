@@ -117,7 +117,10 @@ fn a_node_with_another_key_is_refused_until_it_is_reset() {
     feed(&job, "b.ndjson", 0..100, 20);
     let said = job.ends_with(3, &[]);
     assert!(said.contains("key was id, and is user"), "{said}");
-    assert!(said.contains("floodmark run --reset keyed   begin it anew, without what it remembers"), "{said}");
+    assert!(
+        said.contains("floodmark run pipeline.toml --reset keyed   begin it anew, without what it remembers"),
+        "{said}"
+    );
     assert_eq!(rows(&job).len(), 100);
     job.ends_with(0, &["--reset", "keyed"]);
     assert_eq!(rows(&job).len(), 102, "two users");

@@ -2,10 +2,12 @@
 //!
 //! Doesn't know: how any of it was read, or how it will be done. Keeps: a start that would lose or double rows is refused by name, with the choices.
 //! Every answer has a test that reaches it and a line in docs/PROTOCOL.md.
-use std::fmt;
+mod told;
 
 use crate::ids::{CheckpointId, Epoch};
 use crate::mark::{Mark, Offsets};
+
+pub use told::told;
 
 /// Files of one state, or of one sink's rows, that are named; what is behind them is counted.
 const FILES_TOLD: usize = 3;
@@ -245,10 +247,10 @@ pub fn plan(observed: &Observed) -> Plan {
 
 /// All that is wrong with the state in one: the choices are the same, and where one file is missing many often are.
 fn state_refusal(problems: &[String]) -> Option<Refusal> {
-    (!problems.is_empty()).then(|| Refusal::State(told(problems)))
+    (!problems.is_empty()).then(|| Refusal::State(listed(problems)))
 }
 
-fn told(problems: &[String]) -> String {
+fn listed(problems: &[String]) -> String {
     let told = problems.get(..FILES_TOLD).unwrap_or(problems).join("\n  ");
     let rest = problems.len().saturating_sub(FILES_TOLD);
     if rest > 0 { format!("{told}\n  and {rest} files more") } else { told }
@@ -319,76 +321,7 @@ fn unless_lost(sink: &SinkState, plan: SinkPlan, observed: &Observed) -> Result<
     if problems.is_empty() || observed.accept_gap.contains(&sink.name) {
         return Ok(SinkPlan { without, ..plan });
     }
-    Err(Box::new(Refusal::RowsLost { sink: sink.name.clone(), what: told(&problems), in_file: sink.in_file }))
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherPipeline { manifest, theirs, ours } => write!(
-                f,
-                "the checkpoint belongs to another pipeline\n  {manifest} was written by pipeline `{theirs}`, this file is `{ours}`\n  choose: give this pipeline a checkpoint directory of its own, or correct `id`"
-            ),
-            Self::StateLost { sink, epoch } => write!(
-                f,
-                "the state is gone, but the table isn't\n  sink {sink} holds checkpoint {epoch}; the checkpoint directory has no manifest\n  what happened: the checkpoint directory was lost, or `dir` names another one\n  choose: correct `dir`, or bring the directory back from a copy\n          a new pipeline id and table   start over beside it\n          floodmark run --accept-gap {sink}   begin again from `start`: rows that are in the table may come twice"
-            ),
-            Self::SinkAhead { sink, at, newest } => write!(
-                f,
-                "the table is ahead of the state\n  sink {sink} holds checkpoint {at}\n  the state to go on from is checkpoint {newest}\n  what happened: the state was restored from an older checkpoint, or another process has written to this table under the same pipeline id\n  choose: floodmark run --from a checkpoint that the table follows\n          a new pipeline id and table   start over beside it"
-            ),
-            Self::SinkBehind { sink, expected, found, offsets } => {
-                let found = found.map_or_else(|| "none".to_owned(), |e| format!("checkpoint {e}"));
-                write!(
-                    f,
-                    "the table is behind the state\n  sink {sink} should hold checkpoint {expected}, and holds {found}\n  rows of {offsets} were committed to it once and aren't in it now\n  what happened: the table was dropped, made again or rolled back, or its catalog was restored from a copy\n  choose: bring the catalog or table back\n          floodmark run --accept-gap {sink}   go on, and leave these rows out for ever"
-                )
-            }
-            Self::SinkReturned { sink, at, newest } => write!(
-                f,
-                "the table holds rows from before its sink was left out of the file\n  sink {sink} holds checkpoint {at}; the state to go on from is checkpoint {newest}, and knows no such sink\n  rows of the checkpoints between them are not kept for it\n  choose: floodmark run --accept-gap {sink}   go on with this table, and leave these rows out for ever\n          another table                  begin an empty one from here on"
-            ),
-            Self::RolledBack { sink, what } => write!(
-                f,
-                "the table was rolled back under us\n  sink {sink}: {what}\n  choose: set `main` back to the snapshot that the mark names\n          a new pipeline id and table   start over beside it"
-            ),
-            Self::RetiredUnreachable { sink, why, pending } => write!(
-                f,
-                "a sink has left the pipeline file with rows that wait for it\n  sink {sink}: {pending} epochs wait, and it can't be reached: {why}\n  choose: bring it back, or put its section back until they are committed\n          floodmark run --forget {sink}   give these rows up"
-            ),
-            Self::NodeChanged { node, line, key, was, is, resettable } => {
-                let reset = match resettable {
-                    true => {
-                        format!("\n          floodmark run --reset {node}   begin it anew, without what it remembers")
-                    }
-                    false => String::new(),
-                };
-                write!(
-                    f,
-                    "node {node} is not what its state was made by (line {line})\n  {key} was {was}, and is {is}\n  choose: change it back{reset}\n          a new pipeline id   start over"
-                )
-            }
-            Self::Table { sink, difference } => write!(
-                f,
-                "the table is not what the pipeline file says\n  sink {sink}: {difference}\n  choose: change the table or the pipeline file\n          another table"
-            ),
-            Self::RowsLost { sink, what, in_file } => {
-                let option = if *in_file { "--accept-gap" } else { "--forget" };
-                write!(
-                    f,
-                    "rows that wait for a sink can't be read\n  sink {sink}: {what}\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run {option} {sink}   go on, and leave these rows out for ever"
-                )
-            }
-            Self::Log(what) => write!(
-                f,
-                "the log is not the one that was read\n  {what}\n  choose: bring the log back\n          a new pipeline id   start over"
-            ),
-            Self::State(what) => write!(
-                f,
-                "the state is not whole\n  {what}\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run --from an older checkpoint that the tables follow   `floodmark checkpoints` lists them\n          a new pipeline id and tables   start over beside them"
-            ),
-        }
-    }
+    Err(Box::new(Refusal::RowsLost { sink: sink.name.clone(), what: listed(&problems), in_file: sink.in_file }))
 }
 
 #[cfg(test)]

@@ -41,9 +41,13 @@ pub enum Content {
 impl Content {
     /// `end`: size that the file is taken to have; `None`: all there is at each read.
     pub fn open(path: &Path, end: Option<u64>) -> io::Result<Self> {
-        let file = File::open(path)?.take(end.unwrap_or(u64::MAX));
+        let file = File::open(path)?;
+        // Whoever writes it has only just made it: nothing stands in it yet, which is no gzip.
+        let is_empty = file.metadata()?.len() == 0;
+        let file = file.take(if is_empty { 0 } else { end.unwrap_or(u64::MAX) });
         let compressed = |file| io::BufReader::with_capacity(READ_BYTES, file);
         Ok(match Compression::of(path) {
+            _ if is_empty => Self::Plain(file),
             Compression::None => Self::Plain(file),
             Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(compressed(file)))),
             Compression::Zstd => Self::Zstd(Box::new(zstd::Decoder::with_buffer(compressed(file))?)),

@@ -136,6 +136,20 @@ async fn lines_are_records_and_their_numbers_offsets() {
 }
 
 #[tokio::test]
+async fn a_compressed_file_in_which_nothing_stands_yet_is_an_empty_one() {
+    for name in ["a.gz", "a.zst"] {
+        let folder = Folder::new();
+        fs::write(folder.path(name), "").unwrap();
+        let mut reader = folder.reader(&[], End::Latest).await.unwrap();
+        assert_eq!((drain(&mut *reader, 10), ended(&*reader, 0)), (vec![], true), "{name}");
+        let mut reader = folder.reader(&[], End::Never).await.unwrap();
+        assert!(drain(&mut *reader, 10).is_empty(), "{name}");
+        folder.append(name, "one\ntwo\n");
+        assert_eq!(texts(&drain(&mut *reader, 10)), ["one", "two"], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_final_newline_is_no_record() {
     let folder = Folder::with(&[("a", "one\ntwo\n"), ("b", ""), ("c", "\n")]);
     let mut reader = folder.reader(&[], End::Latest).await.unwrap();

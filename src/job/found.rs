@@ -1,10 +1,11 @@
 //! What a start found, in the words of the recovery plan; and how a refusal reads.
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use floodmark_pipeline::ids::Epoch;
 use floodmark_pipeline::plan::{Node, NodeKind, Plan};
-use floodmark_pipeline::recovery::{Edit, ManifestSummary, Recorded, Refusal};
+use floodmark_pipeline::recovery::{Edit, ManifestSummary, Recorded, Refusal, told};
 
 use super::Options;
 use crate::checkpoint::manifest::{Manifest, NodeRecord, SinkRecord};
@@ -12,12 +13,26 @@ use crate::config::model::{Fingerprint, Pipeline};
 
 /// Reasons to refuse a start, each with its choices.
 #[derive(Debug)]
-pub struct Refused(pub Vec<Refusal>);
+pub struct Refused {
+    refusals: Vec<Refusal>,
+    /// The pipeline file, for the commands among the choices.
+    file: PathBuf,
+}
+
+impl Refused {
+    pub fn new(refusals: Vec<Refusal>) -> Self {
+        Self { refusals, file: "FILE".into() }
+    }
+
+    /// A start knows its file, and what it calls doesn't.
+    pub fn of_file(self, file: &Path) -> Self {
+        Self { file: file.to_owned(), ..self }
+    }
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<_> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&texts.join("\n\nand: "))
+        f.write_str(&told(&self.refusals, &self.file.to_string_lossy()))
     }
 }
 

@@ -94,6 +94,15 @@ pub enum Failure {
     Failed(String),
 }
 
+impl Failure {
+    fn of_file(self, pipeline: &Pipeline) -> Self {
+        match self {
+            Self::Refused(refused) => Self::Refused(refused.of_file(&pipeline.settings.file)),
+            other => other,
+        }
+    }
+}
+
 /// Runs until the input ends or a stop is asked for. What it does can be seen in `status` all the while.
 pub async fn run(
     pipeline: Pipeline,
@@ -115,7 +124,7 @@ pub async fn run_in(
     start::check(pipeline, options)?;
     let started = tokio::select! {
         biased;
-        started = start::start(world()?, pipeline, options) => started?,
+        started = start::start(world()?, pipeline, options) => started.map_err(|failure| failure.of_file(pipeline))?,
         stopped = stopped_early(&mut requests) => return stopped,
     };
     let (dir, ours) = (started.dir.clone(), started.incarnation);

@@ -59,7 +59,7 @@ impl From<StartError> for Failure {
         match error {
             StartError::From { .. } => Self::Usage(error.to_string()),
             StartError::State(state) if needs_a_choice(&state) => {
-                Self::Refused(Refused(vec![Refusal::State(state.to_string())]))
+                Self::Refused(Refused::new(vec![Refusal::State(state.to_string())]))
             }
             StartError::Source { error: ref source, .. } if source.needs_a_person() => Self::Stuck(error.to_string()),
             StartError::Sink(SinkError::Away { .. }) => Self::Failed(error.to_string()),
@@ -209,7 +209,7 @@ impl Ground<'_> {
             let decided = plan(&observed);
             let Plan::Refuse(refusals) = decided else { return Ok(Seen { found, observed, logs, decided }) };
             if !is_outdated(dir, options, &found).await? {
-                return Err(Failure::Refused(Refused(refusals)));
+                return Err(Failure::Refused(Refused::new(refusals)));
             }
         }
         Err(Failure::Failed("another process takes checkpoints faster than they can be looked at".into()))

@@ -55,6 +55,10 @@ fn holds(observed: &Observed) -> (Option<Epoch>, usize) {
     }
 }
 
+fn said(observed: &Observed) -> String {
+    told(&[refused(observed)], "p.toml")
+}
+
 fn refused(observed: &Observed) -> Refusal {
     match plan(observed) {
         Plan::Refuse(mut refusals) => refusals.remove(0),
@@ -100,7 +104,7 @@ fn an_empty_mark_is_the_base_only_while_nothing_was_committed() {
 #[test]
 fn a_sink_behind_is_refused_with_the_gap_unless_accepted() {
     let mut observed = on_seven(mark(Some(epoch(2))), recorded(Some(4), &[5, 6, 7]));
-    let refusal = refused(&observed).to_string();
+    let refusal = said(&observed);
     assert!(refusal.starts_with("the table is behind the state\n  sink lake should hold checkpoint 4"), "{refusal}");
     assert!(refusal.contains("events:t-0 up to 120"), "{refusal}");
     observed.accept_gap = vec!["lake".into()];
@@ -109,9 +113,9 @@ fn a_sink_behind_is_refused_with_the_gap_unless_accepted() {
 
 #[test]
 fn a_sink_ahead_is_refused() {
-    let refusal = refused(&on_seven(mark(Some(epoch(19))), recorded(Some(4), &[5, 6, 7])));
-    assert!(matches!(refusal, Refusal::SinkAhead { .. }));
-    assert!(refusal.to_string().starts_with("the table is ahead of the state\n  sink lake holds checkpoint 19"));
+    let observed = on_seven(mark(Some(epoch(19))), recorded(Some(4), &[5, 6, 7]));
+    assert!(matches!(refused(&observed), Refusal::SinkAhead { .. }));
+    assert!(said(&observed).starts_with("the table is ahead of the state\n  sink lake holds checkpoint 19"));
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn a_sink_new_to_the_manifest_must_be_new_to_the_table_too() {
 #[test]
 fn a_sink_that_was_left_out_for_a_while_is_told_from_one_that_ran_ahead() {
     let mut observed = on_seven(mark(Some(epoch(3))), None);
-    let refusal = refused(&observed).to_string();
+    let refusal = said(&observed);
     assert!(refusal.starts_with("the table holds rows from before its sink was left out of the file\n"), "{refusal}");
     observed.accept_gap = vec!["lake".into()];
     assert_eq!(holds(&observed), (Some(epoch(3)), 0));
@@ -198,7 +202,7 @@ fn an_edited_file_is_compared_node_by_node() {
     assert_eq!((added, retire, reset), (vec!["per_hour".into()], vec!["old".into()], vec!["clean".into()]));
     assert_eq!(from, CheckpointId(7));
     observed.edits.push(changed(true));
-    let refusal = refused(&observed).to_string();
+    let refusal = said(&observed);
     assert!(refusal.contains("node clean is not what its state was made by (line 12)\n  horizon was 24h, and is 1h"));
 }
 
@@ -212,7 +216,7 @@ fn a_reset_is_a_way_on_only_where_there_is_state_to_leave_behind() {
     let mut observed = on_seven(mark(None), recorded(None, &[5]));
     for resettable in [true, false] {
         observed.edits = vec![changed(resettable)];
-        assert_eq!(refused(&observed).to_string().contains("floodmark run --reset clean "), resettable);
+        assert_eq!(said(&observed).contains("floodmark run p.toml --reset clean "), resettable);
     }
 }
 
@@ -227,10 +231,10 @@ fn a_log_that_is_not_the_one_that_was_read_is_refused() {
 fn rows_that_wait_and_can_not_be_read_are_given_up_only_if_asked() {
     let mut observed = on_seven(mark(Some(epoch(5))), recorded(Some(4), &[5, 6, 7]));
     observed.sinks[0].lost = vec![(epoch(6), "segments/6-0: missing".into())];
-    let refusal = refused(&observed).to_string();
+    let refusal = said(&observed);
     assert_eq!(
         refusal,
-        "rows that wait for a sink can't be read\n  sink lake: segments/6-0: missing\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run --accept-gap lake   go on, and leave these rows out for ever"
+        "rows that wait for a sink can't be read\n  sink lake: segments/6-0: missing\n  choose: bring the file back from a copy of the checkpoint directory\n          floodmark run p.toml --accept-gap lake   go on, and leave these rows out for ever"
     );
     observed.accept_gap = vec!["lake".into()];
     assert_eq!(holds(&observed), (Some(epoch(5)), 1));
@@ -238,5 +242,5 @@ fn rows_that_wait_and_can_not_be_read_are_given_up_only_if_asked() {
     assert_eq!(sinks[0].without, [epoch(6)], "and no other");
     observed.accept_gap.clear();
     observed.sinks[0].in_file = false;
-    assert!(refused(&observed).to_string().contains("floodmark run --forget lake "));
+    assert!(said(&observed).contains("floodmark run p.toml --forget lake "));
 }
