@@ -316,7 +316,10 @@ fn a_sink_that_was_left_out_for_a_while_comes_back_only_with_its_gap_accepted() 
     let said = job.ends_with(REFUSED, &[]);
     let refusal = "error: refused to start: the table holds rows from before its sink was left out of the file\n  sink duplicates_table holds checkpoint ";
     assert!(said.contains(refusal), "{said}");
-    assert!(said.contains("floodmark run pipeline.toml --accept-gap duplicates_table   go on with this table"), "{said}");
+    assert!(
+        said.contains("floodmark run pipeline.toml --accept-gap duplicates_table   go on with this table"),
+        "{said}"
+    );
     assert_eq!(job.rows("events"), gone_by);
     job.ends_with(0, &["--accept-gap", "duplicates_table"]);
     assert_eq!(job.rows("events"), log.ledger.total("events"));

@@ -271,7 +271,14 @@ impl Run {
     }
 
     pub fn wait_until_it_stands_still(&mut self) {
-        self.wait_until(|run| run.process.is_paused());
+        assert!(self.stands_still_before_its_end(), "it ended: {}", self.said());
+    }
+
+    /// Waits until an order stops it; false where it comes to its end first.
+    pub fn stands_still_before_its_end(&mut self) -> bool {
+        let over = until(PATIENCE, || self.process.is_paused() || self.ended().is_some());
+        assert!(over, "neither in {PATIENCE:?}: {}", self.said());
+        self.process.is_paused()
     }
 
     pub fn pause(&mut self) {
