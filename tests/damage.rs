@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::harness::log::Log;
 use crate::harness::pipelines::{Dials, TABLES};
-use crate::harness::tables::{change_catalog, forget_table, pause_beside_the_catalog};
+use crate::harness::tables::{change_catalog, forget_table, pause_beside_the_catalog, reader};
 use crate::harness::{FAILED, Job, Order, REFUSED, newest};
 
 /// One checkpoint, at the end.
@@ -86,6 +86,27 @@ fn a_table_that_another_made_again_is_refused() {
     job.finish();
     job.edit(&Dials::default().clicks());
     is_refused(&job, "the table is behind the state");
+}
+
+#[test]
+fn rows_that_others_deleted_are_named_by_the_next_start() {
+    let job = half_done(&log());
+    let [catalog, warehouse] =
+        ["data/catalog.db", "data/warehouse"].map(|p| job.path(p).to_string_lossy().into_owned());
+    let before = job.rows("events");
+    reader("alter_table.py", &[&catalog, &warehouse, "shop.events", "delete", "event_type == 'add_to_cart'"]);
+    let deleted = before - job.rows("events");
+    assert!(deleted > 0 && deleted < before, "{deleted} of {before}");
+    let mut run = job.start();
+    run.wait();
+    let named = |line: &&str| line.contains("shop.events: ") && line.contains(" of others since our last commit: ");
+    let said = run.said();
+    let line = said.lines().find(named).unwrap_or_else(|| panic!("{said}"));
+    // Files are rewritten without these rows, so that the ones that stay are counted on both sides.
+    let numbers: Vec<u64> = line.split(&[' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    let [_, added, gone] = numbers[numbers.len() - 3..] else { panic!("{line}") };
+    assert_eq!(gone - added, deleted, "{line}");
+    assert_eq!(said.lines().filter(named).count(), 1, "once: {said}");
 }
 
 /// Sets `main` of the events table back to the snapshot before, as a rollback does: the properties stay.

@@ -21,6 +21,8 @@ use iceberg::io::FileIO;
 
 use super::catalog::{Answer, Catalog, Loaded, name_of};
 use super::manifest::Manifests;
+use super::mark::Identity;
+use super::others::since_the_mark;
 use super::snapshot::Change;
 use super::storage;
 use super::writer::delete_files;
@@ -137,7 +139,12 @@ pub async fn settle<I: Intent>(table: &Table, intent: &mut I) -> Result<I::End, 
             answer => answer,
         };
         match answer {
-            Answer::Applied => return Ok(intent.applied(change.mark)),
+            Answer::Applied => {
+                if let Some(others) = since_the_mark(&base.metadata, &Identity::of(&change.mark)) {
+                    tracing::warn!("{}: {others}", table.name());
+                }
+                return Ok(intent.applied(change.mark));
+            }
             Answer::Conflict => tracing::debug!("{}: changed meanwhile, trying on the new head", table.name()),
             Answer::Refused(why) => {
                 table.delete(&attempt.files).await;

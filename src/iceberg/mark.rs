@@ -44,6 +44,12 @@ impl Identity {
         format!("floodmark.{}.{}", self.pipeline, self.sink)
     }
 
+    /// The snapshot that the mark in force was committed with.
+    pub fn stamped_with(&self, metadata: &TableMetadata) -> Option<i64> {
+        let text = metadata.properties().get(&self.property())?;
+        serde_json::from_str::<Stamped>(text).ok().map(|stamped| stamped.snapshot_id)
+    }
+
     /// The mark of a table, whose `main` must still hold the snapshot it was committed with.
     pub fn read(&self, metadata: &TableMetadata, table: &str) -> Result<Mark, SinkError> {
         let table_uuid = metadata.uuid().to_string();

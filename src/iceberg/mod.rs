@@ -12,6 +12,7 @@ pub mod commit;
 mod fence;
 mod manifest;
 pub mod mark;
+mod others;
 mod partition;
 mod parts;
 pub mod sink;
