@@ -41,6 +41,12 @@ impl Fault {
         }
     }
 
+    /// Whether the feed stands still until both are back. A task of Flink that has lost its JobManager must not come to the log's end: it would commit there, by
+    /// itself, what the job that is submitted again commits too (docs/PARITY.md).
+    pub fn holds_the_feed(self) -> bool {
+        self == Fault::JobManager
+    }
+
     /// Whether Flink's job goes on from a checkpoint or savepoint afterwards.
     pub fn restores_flink(self) -> bool {
         matches!(self, Fault::Kill | Fault::JobManager | Fault::Savepoint)

@@ -84,7 +84,15 @@ impl Both<'_> {
             let mut process = self.feed.write(&records)?;
             if let Some(strike) = strike {
                 self.wait_for_place(written, &mut process, strike)?;
-                for struck in self.strike(strike)? {
+                let holds = self.settings.fault.holds_the_feed();
+                if holds {
+                    process.pause();
+                }
+                let struck = self.strike(strike)?;
+                if holds {
+                    process.resume();
+                }
+                for struck in struck {
                     say(&format!("  {}: {} ({} rows visible)", struck.path, struck.seen, struck.rows));
                     record.faults.push(struck);
                 }

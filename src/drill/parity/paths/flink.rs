@@ -142,10 +142,25 @@ impl Flink {
         if !self.cluster.jobs()?.is_empty() {
             return Err(self.failed("its JobManager still knows jobs".into()));
         }
+        self.wait_until_old_tasks_are_gone()?;
         let checkpoint = self.cluster.newest_checkpoint(&job);
         let checkpoint = checkpoint.ok_or_else(|| self.failed("has no checkpoint to go on from".into()))?;
         let after = self.submit_from(&checkpoint)?;
-        Ok(Hit { rows, seen: format!("the JobManager was gone and its job forgotten; submitted again, {after}") })
+        Ok(Hit {
+            rows,
+            seen: format!("the JobManager was gone, its job forgotten, its tasks ended; submitted again, {after}"),
+        })
+    }
+
+    /// They outlive their JobManager until they miss it, and give back their slots then.
+    fn wait_until_old_tasks_are_gone(&self) -> Result<(), ParityError> {
+        let mut slots = (0, 0);
+        let are_gone = until(LIMIT, || {
+            slots = self.cluster.slots().unwrap_or_default();
+            slots.0 > 0 && slots.0 == slots.1
+        });
+        let (all, free) = slots;
+        if are_gone { Ok(()) } else { Err(self.failed(format!("has {free} of {all} slots free: old tasks live on"))) }
     }
 
     fn freeze(&mut self) -> Result<Hit, ParityError> {
