@@ -14,6 +14,13 @@ use super::partitioner::{Placement, partition_of};
 use super::python_random::PythonRandom;
 use super::{Fate, Record, Workload};
 
+/// Digests that were published (see digest/orders.rs), by seed and number of events.
+pub const PUBLISHED: [(u64, u64, &str); 3] = [
+    (17, 1_000, "5780efc5f0fb50058cfb68e2501a52c2f6a01e6e1f7cc96e3cff301507629d88"),
+    (301, 120, "ab3a445b8ee03611bfee31fd3b1984822d9b355b6592385bf2922061206eaa22"),
+    (401, 100_000, "3eb5097b201c4cc0cc4ce817ff40746df5665acfeb1c30e60645bea0f757dcb9"),
+];
+
 const STATUSES: [&str; 5] = ["created", "paid", "packed", "shipped", "delivered"];
 const AMOUNTS: u32 = 250_000;
 const LEAST_AMOUNT_CENTS: u32 = 100;

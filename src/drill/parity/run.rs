@@ -24,8 +24,11 @@ use super::{ParityError, Settings};
 use crate::cli::oracle;
 use crate::config;
 use crate::config::model::Pipeline;
+use crate::digest::orders_digest;
+use crate::digest::source::RowSource;
 use crate::workload::dials::Dials;
 use crate::workload::ledger::Ledger;
+use crate::workload::orders::PUBLISHED;
 
 pub fn run(
     settings: &Settings,
@@ -150,6 +153,7 @@ fn compare(
         Class::D3 => late::check(&readers, record)?,
         Class::D4 => copies::check(&readers, record)?,
         Class::Poison => poison(both, record)?,
+        Class::Orders => orders(&readers, record)?,
         _ => {}
     }
     readers.clear(&record.tables)?;
@@ -171,5 +175,23 @@ fn poison(both: &Both<'_>, record: &mut Record) -> Result<(), ParityError> {
         errors == written,
         format!("floodmark has {errors} rows of errors for {written} records that can't be decoded"),
     );
+    Ok(())
+}
+
+/// The digest that the drills which these orders come from publish, over the rows of each path; where this seed has a published one, that one.
+fn orders(readers: &Readers, record: &mut Record) -> Result<(), ParityError> {
+    let Dials { seed, events, .. } = record.dials;
+    let published = PUBLISHED.iter().find(|(of_seed, of_events, _)| (*of_seed, *of_events) == (seed, events));
+    let table = Class::Orders.tables()[0].name;
+    let mut found = [FLINK, OURS].map(|path| (path, String::new()));
+    for (path, digest) in &mut found {
+        let rows = RowSource::ArrowFile(readers.exported(table, path));
+        (_, *digest) = super::block_on(orders_digest(&rows))??;
+    }
+    let expected = published.map_or(found[1].1.as_str(), |(_, _, digest)| digest);
+    let whose = if published.is_some() { "as published" } else { "as floodmark's" };
+    for (path, digest) in &found {
+        record.check(digest == expected, format!("{path} has the orders digest {digest}, {whose}"));
+    }
     Ok(())
 }
