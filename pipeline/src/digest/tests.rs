@@ -216,6 +216,14 @@ fn meta_columns_are_left_out_when_asked() {
 }
 
 #[test]
+fn hashes_of_rows_collect_into_the_digest_of_the_rows() {
+    let rows = column("a", Int64Array::from(vec![7, 7, 8]));
+    let mut hashes = vec![];
+    RowHasher::new(&rows.schema(), Options::default()).unwrap().hash(&rows, &mut hashes).unwrap();
+    assert_eq!(hashes.into_iter().collect::<Digest>(), digest(&rows));
+}
+
+#[test]
 fn two_equal_rows_do_not_vanish() {
     let twice = digest(&column("a", Int64Array::from(vec![7, 7])));
     assert_eq!(twice.rows, 2);
