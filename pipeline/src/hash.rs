@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn key_groups_cut_the_hashes_into_equal_ranges_in_their_order() {
         for max in [1u16, 7, 128, u16::MAX] {
-            let group = |upper: u64, lower: u64| KeyHash(u128::from(upper) << 64 | u128::from(lower)).key_group(max);
+            let group = |upper: u64, lower: u64| KeyHash((u128::from(upper) << 64) | u128::from(lower)).key_group(max);
             assert_eq!((group(0, 0), group(u64::MAX, u64::MAX)), (0, max - 1));
             for n in 1..max {
                 let first = (u128::from(n) << 64).div_ceil(u128::from(max)) as u64;
