@@ -20,7 +20,7 @@ fn input() -> Schema {
     Schema::new(vec![Field::required("user", FieldType::String), Field::nullable("cents", FieldType::Int64)])
 }
 
-fn window(assigner: Assigner) -> WindowState {
+pub(super) fn window(assigner: Assigner) -> WindowState {
     let aggregate = |name: &str, function, column, result| Aggregate { name: name.into(), function, column, result };
     let spec = Window {
         assigner,
@@ -38,7 +38,7 @@ fn tumbling(size: i64) -> Assigner {
 }
 
 /// Events (user, time, watermark met), one cent each.
-fn rows(events: &[Event]) -> Rows {
+pub(super) fn rows(events: &[Event]) -> Rows {
     let users: ArrayRef = Arc::new(StringArray::from_iter_values(events.iter().map(|e| e.0)));
     let cents: ArrayRef = Arc::new(Int64Array::from_iter_values(events.iter().map(|_| 1)));
     let columns = RecordBatch::try_new(input().arrow(), vec![users, cents]).unwrap();
