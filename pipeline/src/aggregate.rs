@@ -170,6 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::schema::TimestampUnit;
 
     fn aggregate(function: Function, result: FieldType) -> Aggregate {
         Aggregate { name: "a".into(), function, column: Some(0), result }
@@ -192,6 +193,61 @@ mod tests {
         assert_eq!(avg(&[2, 0, 0]), Some(666_667));
         assert_eq!(avg(&[-2, 0, 0]), Some(-666_667));
         assert_eq!(avg(&[]), None);
+    }
+
+    #[test]
+    fn an_average_of_decimals_has_the_scale_of_its_result_whatever_that_of_the_values() {
+        let of_scale = |scale: i8| {
+            let input = FieldType::Decimal { precision: 10, scale };
+            finish(&aggregate(Function::Avg, AVG), Some(input), &over(Function::Avg, &[100, 200])).unwrap()
+        };
+        assert_eq!(of_scale(0), Some(150_000_000));
+        assert_eq!(of_scale(2), Some(1_500_000));
+        assert_eq!(of_scale(6), Some(150));
+    }
+
+    #[test]
+    fn the_first_value_is_the_smallest_and_the_largest_there_is() {
+        assert_eq!(over(Function::Min, &[5]).value, i256::from_i128(5), "not the 0 of an empty accumulator");
+        assert_eq!(over(Function::Max, &[-5]).value, i256::from_i128(-5));
+    }
+
+    #[test]
+    fn a_result_may_be_as_large_as_its_type_and_no_larger() {
+        let fits = |ty: FieldType, value: i128| {
+            finish(&aggregate(Function::Max, ty), Some(ty), &over(Function::Max, &[value])).is_ok()
+        };
+        let (int, long) = (i128::from(i32::MAX), i128::from(i64::MAX));
+        let price = FieldType::Decimal { precision: 4, scale: 2 };
+        for (ty, largest, smallest) in [
+            (FieldType::Int32, int, -int - 1),
+            (FieldType::Date, int, -int - 1),
+            (FieldType::Int64, long, -long - 1),
+            (FieldType::TIMESTAMP_MS, long, -long - 1),
+            (price, 9_999, -9_999),
+        ] {
+            assert!(fits(ty, largest) && fits(ty, smallest), "{ty}");
+            assert!(!fits(ty, largest + 1) && !fits(ty, smallest - 1), "{ty}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_results_has_its_type_and_is_read_back_as_it_was_made() {
+        let local = FieldType::Timestamp { unit: TimestampUnit::Us, utc: false };
+        for (ty, value) in [
+            (FieldType::Int32, -7),
+            (FieldType::Int64, i128::from(i64::MIN)),
+            (FieldType::Float64, i128::from(ordered(-2.25))),
+            (FieldType::Decimal { precision: 38, scale: 2 }, 10i128.pow(38) - 1),
+            (FieldType::Date, -719_162),
+            (FieldType::TIMESTAMP_MS, 1),
+            (local, -1),
+        ] {
+            let column = column_of(ty, vec![Some(value), None]);
+            assert_eq!(column.data_type(), &ty.arrow());
+            let read = WholeNumbers::of(&column, ty);
+            assert_eq!((read.at(0), read.at(1)), (Some(value), None), "{ty}");
+        }
     }
 
     #[test]

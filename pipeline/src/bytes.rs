@@ -53,3 +53,27 @@ impl<'a> Cursor<'a> {
         if self.0.is_empty() { Ok(()) } else { Err(Damaged("they go on behind their end")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_from_the_front_smallest_byte_first() {
+        let stored = [7, 1, 2, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, b'a', b'b'];
+        let mut cursor = Cursor(&stored);
+        assert_eq!(cursor.u8(), Ok(7));
+        assert_eq!(cursor.u32(), Ok(0x0201));
+        assert_eq!(cursor.i64(), Ok(-2));
+        assert_eq!(cursor.bytes(), Ok(&b"ab"[..]));
+        assert_eq!(cursor.end(), Ok(()));
+        assert_eq!(Cursor(&[0, 1, 0, 0, 0, 0, 0, 0x80]).u64(), Ok(0x8000_0000_0000_0100));
+    }
+
+    #[test]
+    fn a_string_ends_where_its_form_says_neither_before_nor_behind() {
+        assert_eq!(Cursor(&[1, 2, 3]).u32(), Err(Damaged("they end early")));
+        assert_eq!(Cursor(&[3, 0, 0, 0, b'a', b'b']).bytes(), Err(Damaged("they end early")));
+        assert_eq!(Cursor(&[0]).end(), Err(Damaged("they go on behind their end")));
+    }
+}

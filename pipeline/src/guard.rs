@@ -2,7 +2,7 @@
 //!
 //! Only builds with the feature `checks` have switches; in what ships a guard always holds, and asking costs nothing.
 //! Doesn't know: what the guards do. Keeps: a guard that nobody switched off holds.
-//! Tested: the simulations of src/simulate/tests/guards.rs, one for each.
+//! Tested: the switches here; what each guard is for in the simulations of src/simulate/tests/guards.rs.
 macro_rules! guards {
     ($($(#[$doc:meta])* $guard:ident = $name:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,5 +104,50 @@ mod switches {
     /// For the rest of this process.
     pub fn without_everywhere(guard: Guard) {
         EVERYWHERE.fetch_or(bit(guard), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once it is switched off everywhere it stays so for the other tests too; none of them asks for it.
+    const FOR_EVERYWHERE: Guard = Guard::CollectAsNewest;
+
+    fn off() -> Vec<Guard> {
+        Guard::ALL.iter().copied().filter(|guard| *guard != FOR_EVERYWHERE && !holds(*guard)).collect()
+    }
+
+    #[test]
+    fn a_guard_is_off_while_something_is_done_without_it_and_no_longer() {
+        assert_eq!(off(), []);
+        for guard in Guard::ALL.iter().copied().filter(|guard| *guard != FOR_EVERYWHERE) {
+            assert_eq!(without(guard, off), [guard]);
+            assert_eq!(off(), []);
+        }
+    }
+
+    #[test]
+    fn guards_are_switched_off_one_within_another() {
+        without(Guard::Fence, || {
+            assert_eq!(without(Guard::Horizon, off), [Guard::Fence, Guard::Horizon]);
+            assert_eq!(without(Guard::Fence, off), [Guard::Fence], "twice is off as well");
+            assert_eq!(off(), [Guard::Fence]);
+        });
+    }
+
+    #[test]
+    fn other_threads_keep_their_guards() {
+        let elsewhere = || std::thread::scope(|scope| scope.spawn(off).join().unwrap());
+        assert_eq!(without(Guard::Fence, elsewhere), []);
+    }
+
+    #[test]
+    fn a_guard_that_is_off_everywhere_is_off_on_every_thread_for_good() {
+        without_everywhere(FOR_EVERYWHERE);
+        let elsewhere = || std::thread::scope(|scope| scope.spawn(|| holds(FOR_EVERYWHERE)).join().unwrap());
+        assert!(!holds(FOR_EVERYWHERE) && !elsewhere());
+        assert!(!without(FOR_EVERYWHERE, || holds(FOR_EVERYWHERE)), "here too is off as well");
+        assert_eq!(off(), [], "and no other");
     }
 }

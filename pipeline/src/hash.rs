@@ -54,16 +54,16 @@ pub fn hash_keys(batch: &RecordBatch, columns: &[usize], places: impl Iterator<I
 /// Must equal what [`encode_key`] gives for a single string column.
 fn hash_one(value: &[u8]) -> KeyHash {
     let mut small = [0u8; 69];
-    let n = value.len();
-    if n > 64 {
-        let mut bytes = Vec::with_capacity(n + 5);
+    let end = value.len() + 5;
+    let Some(place) = small.get_mut(5..end) else {
+        let mut bytes = Vec::with_capacity(end);
         push_bytes(&mut bytes, value);
         return KeyHash(xxh3_128(&bytes));
-    }
+    };
+    place.copy_from_slice(value);
     small[0] = 1;
-    small[1..5].copy_from_slice(&(n as u32).to_le_bytes());
-    small[5..5 + n].copy_from_slice(value);
-    KeyHash(xxh3_128(&small[..5 + n]))
+    small[1..5].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    KeyHash(xxh3_128(&small[..end]))
 }
 
 /// Injective encoding of a row's key columns: a presence byte, then the value, fixed-width or length-prefixed.
@@ -111,7 +111,10 @@ fn push_fixed(array: &ArrayRef, ty: &DataType, row: usize, out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{Int64Array, StringArray};
+    use arrow_array::{
+        BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
+        TimestampMicrosecondArray,
+    };
     use arrow_schema::{Field, Schema};
 
     use super::*;
@@ -119,13 +122,53 @@ mod tests {
     #[test]
     fn the_short_way_for_one_string_equals_the_general_one() {
         let long = "x".repeat(65);
-        let column: ArrayRef = Arc::new(StringArray::from(vec!["", "a", "e-1", long.as_str()]));
+        let column: ArrayRef = Arc::new(StringArray::from(vec!["", "a", "e-1", &long[1..], &long]));
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
         let batch = RecordBatch::try_new(schema, vec![column.clone()]).unwrap();
         for (row, hash) in hash_keys(&batch, &[0], 0..batch.num_rows()).into_iter().enumerate() {
             let mut bytes = vec![];
             encode_key(&[&column], row, &mut bytes);
             assert_eq!(hash, KeyHash(xxh3_128(&bytes)));
+        }
+    }
+
+    #[test]
+    fn a_string_that_is_null_is_another_key_than_the_empty_one() {
+        let column: ArrayRef = Arc::new(StringArray::from(vec![None, Some("")]));
+        let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
+        let keys = hash_keys(&batch, &[0], 0..2);
+        assert_eq!(keys, [KeyHash(xxh3_128(&[0])), KeyHash(xxh3_128(&[1, 0, 0, 0, 0]))]);
+    }
+
+    #[test]
+    fn every_type_has_its_bytes_behind_the_presence() {
+        fn of(array: impl Array + 'static) -> Vec<u8> {
+            let array: ArrayRef = Arc::new(array);
+            let mut bytes = vec![];
+            encode_key(&[&array], 0, &mut bytes);
+            bytes
+        }
+        let eight = [1, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(of(BooleanArray::from(vec![true])), [1, 1]);
+        assert_eq!(of(Int32Array::from(vec![-2])), eight, "as an int64 of the same value");
+        assert_eq!(of(Int64Array::from(vec![-2])), eight);
+        assert_eq!(of(TimestampMicrosecondArray::from(vec![-2])), eight);
+        assert_eq!(of(Float64Array::from(vec![1.5])), [1, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f]);
+        assert_eq!(of(Date32Array::from(vec![258])), [1, 2, 1, 0, 0]);
+        assert_eq!(of(Decimal128Array::from(vec![-1])), [&[1][..], &[0xff; 16]].concat());
+        assert_eq!(of(StringArray::from(vec!["ab"])), [1, 2, 0, 0, 0, b'a', b'b']);
+        assert_eq!(of(BinaryArray::from(vec![&[0u8, 255][..]])), [1, 2, 0, 0, 0, 0, 255]);
+    }
+
+    #[test]
+    fn key_groups_cut_the_hashes_into_equal_ranges_in_their_order() {
+        for max in [1u16, 7, 128, u16::MAX] {
+            let group = |upper: u64, lower: u64| KeyHash((u128::from(upper) << 64) | u128::from(lower)).key_group(max);
+            assert_eq!((group(0, 0), group(u64::MAX, u64::MAX)), (0, max - 1));
+            for n in 1..max {
+                let first = (u128::from(n) << 64).div_ceil(u128::from(max)) as u64;
+                assert_eq!((group(first - 1, u64::MAX), group(first, 0)), (n - 1, n), "group {n} of {max}");
+            }
         }
     }
 

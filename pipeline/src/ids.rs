@@ -75,3 +75,24 @@ pub struct NodeId(pub u16);
 /// A worker thread, 0-based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoint_ids_rise_by_one() {
+        assert_eq!(CheckpointId::default().next(), CheckpointId(1));
+        assert_eq!(CheckpointId(18).next(), CheckpointId(19));
+    }
+
+    #[test]
+    fn identities_are_told_apart_where_they_are_shown() {
+        let incarnation = Incarnation { number: 3, token: 0xc4 };
+        assert_eq!(incarnation.to_string(), "3-000000000000000000000000000000c4", "number and token");
+        let epoch = Epoch { incarnation, checkpoint: CheckpointId(19) };
+        assert_eq!(epoch.to_string(), "19 of incarnation 3");
+        let partition = PartitionName { source: "events".into(), topic: "clicks".into(), partition: 7 };
+        assert_eq!(partition.to_string(), "events:clicks-7");
+    }
+}

@@ -104,7 +104,7 @@ pub fn cut_follows(before: &Cut, next: &Cut, begins: bool) -> Judged {
     holds(C1, new > old, || format!("checkpoint {new} follows {old}"))?;
     for (partition, from) in &before.offsets {
         let to = next.offsets.get(partition);
-        let so = to.is_some_and(|to| to == from || (to > from && !begins));
+        let so = to.is_some_and(|to| if begins { to == from } else { to >= from });
         holds(C2, so, || format!("checkpoint {new}: {partition} was at {from}, and is at {to:?}"))?;
     }
     for (node, from) in &before.watermarks {
@@ -270,6 +270,45 @@ mod tests {
         assert_eq!(violated(commit(&fence)), None);
         assert_eq!(violated(commit(&Commit { after: &older, by: start(0), ..fence })), Some("M3"));
         assert_eq!(violated(commit(&Commit { added: &[epoch(3)], ..fence })), Some("M2"));
+    }
+
+    #[test]
+    fn rows_are_added_in_the_order_of_their_epochs() {
+        let digest = RunningDigest { rows: 3, sum: 0 };
+        let (before, after) = (mark(Some(epoch(1)), 1, 1), mark(Some(epoch(3)), 1, 3));
+        let added = |added: &[Epoch]| {
+            violated(commit(&Commit {
+                before: &before,
+                after: &after,
+                by: start(1),
+                added,
+                between: Some(&[(epoch(2), 1), (epoch(3), 1)]),
+                held: &[epoch(1), epoch(2), epoch(3)],
+                digest,
+            }))
+        };
+        assert_eq!(added(&[epoch(2), epoch(3)]), None);
+        assert_eq!(added(&[epoch(3), epoch(2)]), Some("M2"));
+    }
+
+    #[test]
+    fn a_fence_is_not_replaced_by_its_twin_of_the_same_number() {
+        let twin = Incarnation { number: 1, token: 2 };
+        let before = mark(Some(epoch(1)), 1, 1);
+        let after = Mark { fence: Some(twin), ..before.clone() };
+        let (between, held, digest) = (None, &[epoch(1)], before.digest);
+        let fence = Commit { before: &before, after: &after, by: twin, added: &[], between, held, digest };
+        assert_eq!(violated(commit(&fence)), Some("M3"));
+        assert_eq!(violated(commit(&Commit { after: &before, by: start(1), ..fence })), None, "put twice");
+    }
+
+    #[test]
+    fn a_violation_names_its_invariant_and_is_counted_when_asked() {
+        let before = violations();
+        let violation = Violation::new(Invariant::M4, "out holds 3 twice").counted();
+        assert_eq!(violation.to_string(), "M4 (Each epoch is in a sink at most once.) out holds 3 twice");
+        let _ = violation.counted();
+        assert!(violations() >= before + 2, "other tests may count too");
     }
 
     #[test]

@@ -114,6 +114,7 @@ pub fn on_fence(found: Option<Incarnation>, ours: Incarnation) -> OnFence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::without;
     use crate::ids::CheckpointId;
 
     fn start(number: u64) -> Incarnation {
@@ -171,6 +172,20 @@ mod tests {
         assert_eq!(on(Some(twin)), OnBase::Fenced { by: twin });
         assert_eq!(on(Some(start(2))), OnBase::FenceLost);
         assert_eq!(on(None), OnBase::FenceLost);
+    }
+
+    #[test]
+    fn digests_of_epochs_add_up_and_their_sums_wrap() {
+        let (two, three) = (RunningDigest { rows: 2, sum: u128::MAX }, RunningDigest { rows: 3, sum: 5 });
+        assert_eq!(two.plus(three), RunningDigest { rows: 5, sum: 4 });
+        assert_eq!(two.plus(RunningDigest::default()), two);
+    }
+
+    #[test]
+    fn only_the_guard_keeps_a_fence_from_a_newer_one() {
+        let put = || on_fence(Some(start(3)), start(2));
+        assert_eq!(put(), OnFence::Fenced { by: start(3) });
+        assert_eq!(without(Guard::FenceOrder, put), OnFence::Put);
     }
 
     #[test]

@@ -250,3 +250,139 @@ pub fn window_errors_schema(input: &Schema, window: &Window) -> Schema {
     ]);
     Schema::new(fields)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, kind: NodeKind, inputs: &[(u16, OutputId)], outputs: &[&Schema]) -> Node {
+        let inputs = inputs.iter().map(|(node, output)| OutputRef { node: NodeId(*node), output: *output }).collect();
+        let output = |schema: &&Schema| Output { name: None, schema: (*schema).clone(), discard: false };
+        Node { name: name.into(), inputs, outputs: outputs.iter().map(output).collect(), kind }
+    }
+
+    fn source() -> NodeKind {
+        NodeKind::Source(Source {
+            event_time: Some(EventTimeFrom::Log),
+            bound: Span(0),
+            max_future: None,
+            late_by_event: false,
+            on_error: OnError::Output,
+        })
+    }
+
+    fn events() -> Schema {
+        Schema::new(vec![Field::required("user", FieldType::String), Field::nullable("cents", FieldType::Int64)])
+    }
+
+    fn window(key: usize, aggregates: &[(Function, Option<usize>)]) -> Window {
+        let aggregate = |(function, column): &(Function, Option<usize>)| {
+            let name = format!("{function:?}").to_lowercase();
+            Aggregate { name, function: *function, column: *column, result: FieldType::Int64 }
+        };
+        let aggregates = aggregates.iter().map(aggregate).collect();
+        Window { assigner: Assigner::Session { gap: Span(5) }, key: vec![key], aggregates }
+    }
+
+    const USERS: NodeId = NodeId(0);
+    const EVENTS: NodeId = NodeId(1);
+    const CLEAN: NodeId = NodeId(2);
+    const SESSIONS: NodeId = NodeId(3);
+    const LAKE: NodeId = NodeId(4);
+    const DUPLICATES: NodeId = NodeId(5);
+
+    /// `sessions` reads both sources: `users`, and `events` twice, with its duplicates and without.
+    fn plan() -> Plan {
+        let (events, main) = (events(), OutputId::MAIN);
+        let dedup = NodeKind::Dedup(Dedup { key: vec![0], horizon: Span(100), bucket: Span(10) });
+        let sessions = window(0, &[(Function::Count, None)]);
+        let rows = window_schema(&events, &sessions);
+        let reads = [(EVENTS.0, main), (CLEAN.0, main), (USERS.0, main)];
+        let nodes = vec![
+            node("users", source(), &[], &[&events]),
+            node("events", source(), &[], &[&events, &source_errors_schema()]),
+            node("clean", dedup, &[(EVENTS.0, main)], &[&events, &duplicates_schema(&events)]),
+            node("sessions", NodeKind::Window(sessions), &reads, &[&rows]),
+            node("lake", NodeKind::Sink, &[(SESSIONS.0, main)], &[]),
+            node("duplicates", NodeKind::Sink, &[(CLEAN.0, OutputId::DEDUP_DUPLICATES)], &[]),
+        ];
+        Plan { pipeline: "p".into(), max_parallelism: 128, nodes }
+    }
+
+    fn columns(schema: &Schema) -> Vec<String> {
+        schema.fields.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_node_is_found_by_its_name() {
+        let plan = plan();
+        for id in plan.ids() {
+            assert_eq!(plan.find(&plan.node(id).name), Some(id));
+        }
+        assert_eq!(plan.ids().collect::<Vec<_>>(), [USERS, EVENTS, CLEAN, SESSIONS, LAKE, DUPLICATES]);
+        assert_eq!(plan.find("nobody"), None);
+    }
+
+    #[test]
+    fn a_node_reads_the_schema_of_the_output_it_takes() {
+        let plan = plan();
+        let errors = OutputRef { node: EVENTS, output: OutputId::SOURCE_ERRORS };
+        assert_eq!(plan.schema_of(errors), &source_errors_schema());
+        assert_eq!(plan.input_schema(CLEAN), Some(&events()));
+        assert_eq!(plan.input_schema(DUPLICATES), Some(&duplicates_schema(&events())), "not that of the main output");
+        assert_eq!(plan.input_schema(EVENTS), None, "a source reads none");
+    }
+
+    #[test]
+    fn readers_are_those_of_the_very_output() {
+        let plan = plan();
+        let readers = |node, output| plan.readers(OutputRef { node, output }).collect::<Vec<_>>();
+        assert_eq!(readers(EVENTS, OutputId::MAIN), [CLEAN, SESSIONS]);
+        assert_eq!(readers(CLEAN, OutputId::MAIN), [SESSIONS]);
+        assert_eq!(readers(CLEAN, OutputId::DEDUP_DUPLICATES), [DUPLICATES]);
+        assert_eq!(readers(EVENTS, OutputId::SOURCE_ERRORS), []);
+    }
+
+    #[test]
+    fn the_sources_of_a_node_are_all_above_it_each_once() {
+        let plan = plan();
+        assert_eq!(plan.sources_of(LAKE), [USERS, EVENTS], "two ways lead to `events`");
+        assert_eq!(plan.sources_of(DUPLICATES), [EVENTS]);
+        assert_eq!(plan.sources_of(EVENTS), [EVENTS], "a source is its own");
+    }
+
+    #[test]
+    fn late_rows_and_duplicates_are_the_columns_of_the_source_and_their_place() {
+        let place = ["user string", "cents int64?", "_topic string", "_partition int32", "_offset int64"];
+        let (late, duplicates) = (columns(&late_schema(&events())), columns(&duplicates_schema(&events())));
+        assert_eq!(late[..5], place);
+        let met = ["_watermark timestamp_ms", "_window_node string"];
+        let missed = ["_window_start timestamp_ms?", "_window_end timestamp_ms?", "_reason string"];
+        assert_eq!(late[5..], [&met[..], &missed].concat());
+        assert_eq!(duplicates[..5], place);
+        assert_eq!(duplicates[5..], ["_first_topic string", "_first_partition int32", "_first_offset int64"]);
+    }
+
+    #[test]
+    fn what_could_not_be_decoded_is_told_with_its_place_and_bytes() {
+        let place = ["_topic string", "_partition int32", "_offset int64"];
+        let record = ["_timestamp timestamp_ms?", "_key binary?", "_value binary?"];
+        assert_eq!(
+            columns(&source_errors_schema()),
+            [&place[..], &record, &["_reason string", "_detail string"]].concat()
+        );
+    }
+
+    #[test]
+    fn an_aggregate_is_null_only_where_a_window_may_hold_nothing_but_nulls() {
+        let over = |column| [Function::Count, Function::Sum, Function::Avg].map(|function| (function, column));
+        let bounds = ["window_start timestamp_ms", "window_end timestamp_ms"];
+        let of = |key, column| columns(&window_schema(&events(), &window(key, &over(column))))[2..].to_vec();
+        assert_eq!(columns(&window_schema(&events(), &window(0, &[])))[..2], bounds);
+        assert_eq!(of(0, Some(1)), ["user string", "count int64", "sum int64?", "avg int64?"]);
+        assert_eq!(of(1, Some(0)), ["cents int64?", "count int64", "sum int64", "avg int64"]);
+        let errors = columns(&window_errors_schema(&events(), &window(0, &over(Some(1)))));
+        assert_eq!(errors[..2], bounds);
+        assert_eq!(errors[2..], ["user string", "_window_node string", "_reason string", "_detail string"]);
+    }
+}

@@ -189,6 +189,15 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_none_where_none_were_decoded_or_none_chosen() {
+        let (none, two) = (rows(&[]), rows(&[10, 11]));
+        assert!(none.is_empty() && none.side().is_empty());
+        assert!(!two.is_empty() && !two.side().is_empty());
+        let chosen = two.choose(&[]);
+        assert!(chosen.is_empty() && !chosen.side().is_empty(), "the side columns are those of the batch");
+    }
+
+    #[test]
     fn a_choice_of_a_choice_names_places_in_the_batch() {
         let all = rows(&[10, 11, 12, 13, 14]).keyed_by(&[0]);
         let chosen = all.choose(&[1, 3, 4]).choose(&[0, 2]);

@@ -115,3 +115,43 @@ impl Schema {
         Arc::new(ArrowSchema::new(fields))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_spelled_as_the_pipeline_file_spells_them() {
+        let timestamp = |unit, utc| FieldType::Timestamp { unit, utc };
+        for (ty, spelling) in [
+            (FieldType::Bool, "bool"),
+            (FieldType::Int32, "int32"),
+            (FieldType::Int64, "int64"),
+            (FieldType::Float64, "float64"),
+            (FieldType::Decimal { precision: 12, scale: 2 }, "decimal(12,2)"),
+            (FieldType::String, "string"),
+            (FieldType::Binary, "binary"),
+            (FieldType::Date, "date"),
+            (timestamp(TimestampUnit::Ms, true), "timestamp_ms"),
+            (timestamp(TimestampUnit::Us, true), "timestamp_us"),
+            (timestamp(TimestampUnit::Ms, false), "timestamp_ms_ntz"),
+            (timestamp(TimestampUnit::Us, false), "timestamp_us_ntz"),
+        ] {
+            assert_eq!(ty.to_string(), spelling);
+            assert_eq!(Field::required("f", ty).to_string(), format!("f {spelling}"));
+            assert_eq!(Field::nullable("f", ty).to_string(), format!("f {spelling}?"));
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_name_and_stay_in_order_as_arrow() {
+        let (user, cents) = (Field::required("user", FieldType::String), Field::nullable("cents", FieldType::Int64));
+        let schema = Schema::new(vec![user.clone(), cents.clone()]);
+        assert_eq!((schema.index_of("user"), schema.index_of("cents"), schema.index_of("x")), (Some(0), Some(1), None));
+        assert_eq!((schema.field("user"), schema.field("cents"), schema.field("x")), (Some(&user), Some(&cents), None));
+        let arrow = schema.arrow();
+        let fields: Vec<_> =
+            arrow.fields().iter().map(|f| (f.name().as_str(), f.data_type(), f.is_nullable())).collect();
+        assert_eq!(fields, [("user", &DataType::Utf8, false), ("cents", &DataType::Int64, true)]);
+    }
+}

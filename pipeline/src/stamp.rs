@@ -118,6 +118,13 @@ mod tests {
     }
 
     #[test]
+    fn a_time_just_as_far_ahead_as_it_may_be_is_taken() {
+        let (mut partition, mut side) = (partition(), Side::default());
+        assert_eq!(partition.stamp(record(0, 100, Some(0)), Some(Span(100)), WIDTH, &mut side), Ok(()));
+        assert_eq!(partition.watermark.before_next(), Some(EventTime(95)));
+    }
+
+    #[test]
     fn a_replay_begins_at_the_first_record_that_is_still_needed() {
         let (mut partition, mut side) = (partition(), Side::default());
         for (offset, time) in [(0, 5), (1, 12), (2, 8), (3, 25), (4, 14)] {

@@ -72,6 +72,38 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_day_has_hours_minutes_seconds_and_milliseconds() {
+        assert_eq!(EventTime(((13 * 60 + 47) * 60 + 58) * 1_000 + 9).to_string(), "1970-01-01T13:47:58.009Z");
+    }
+
+    /// By the rule of the calendar itself, day after day.
+    #[test]
+    fn every_day_of_ten_thousand_years_follows_the_day_before() {
+        let (mut year, mut month, mut day) = (0, 1, 1);
+        for days in -719_528..=2_932_896 {
+            assert_eq!(civil_from_days(days), Some((year, month, day)), "day {days}");
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let last = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month as usize - 1];
+            (year, month, day) = match (month, day) {
+                (12, 31) => (year + 1, 1, 1),
+                (_, day) if day == last => (year, month + 1, 1),
+                _ => (year, month, day + 1),
+            };
+        }
+        assert_eq!((civil_from_days(-719_529), civil_from_days(2_932_897)), (None, None));
+    }
+
+    #[test]
+    fn what_can_be_said_is_the_years_1_to_9999() {
+        let of_us = |us: i64| EventTime(us.div_euclid(1_000)).to_string();
+        assert_eq!(of_us(*SAYABLE_US.start()), "0001-01-01T00:00:00.000Z");
+        assert_eq!(of_us(SAYABLE_US.start() - 1), "0000-12-31T23:59:59.999Z");
+        assert_eq!(of_us(*SAYABLE_US.end()), "9999-12-31T23:59:59.999Z");
+        assert_eq!(civil_from_days(i64::from(*SAYABLE_DAYS.start())), Some((1, 1, 1)));
+        assert_eq!(civil_from_days(i64::from(*SAYABLE_DAYS.end())), Some((9999, 12, 31)));
+    }
+
+    #[test]
     fn a_wild_time_saturates_and_still_prints() {
         assert_eq!(EventTime::MAX.plus(Span(1)), EventTime::MAX);
         assert_eq!(EventTime::MAX.to_string(), "9223372036854775807 ms");

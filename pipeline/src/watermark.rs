@@ -114,6 +114,14 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_that_has_just_reached_its_floor_is_late_by_its_own_records() {
+        let mut watermark = PartitionWatermark::new(Span(5_000));
+        watermark.floor = Some(Floor { watermark: at(1, 0), cause: WatermarkCause::Returned });
+        watermark.observe(at(1, 5));
+        assert_eq!((watermark.before_next(), watermark.cause()), (Some(at(1, 0)), WatermarkCause::Own));
+    }
+
+    #[test]
     fn a_node_waits_for_the_partition_that_has_seen_nothing() {
         assert_eq!(node_watermark(None, [Some(at(1, 0)), None], []), None);
         assert_eq!(node_watermark(Some(at(0, 1)), [Some(at(1, 0)), None], []), Some(at(0, 1)));

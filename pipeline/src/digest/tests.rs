@@ -154,6 +154,13 @@ fn units_of_time_are_one() {
 }
 
 #[test]
+fn units_of_a_time_of_day_are_one() {
+    let micros = digest(&column("a", Time64MicrosecondArray::from(vec![5_001_000])));
+    assert_eq!(digest(&column("a", Time32MillisecondArray::from(vec![5_001]))), micros);
+    assert_eq!(digest(&column("a", Time64NanosecondArray::from(vec![5_001_000_000]))), micros);
+}
+
+#[test]
 fn the_name_of_the_zone_changes_nothing() {
     let zoned = |zone: &str| digest(&column("a", TimestampMicrosecondArray::from(vec![1]).with_timezone(zone)));
     assert_eq!(zoned("UTC"), zoned("+00:00"));
@@ -216,6 +223,14 @@ fn meta_columns_are_left_out_when_asked() {
 }
 
 #[test]
+fn hashes_of_rows_collect_into_the_digest_of_the_rows() {
+    let rows = column("a", Int64Array::from(vec![7, 7, 8]));
+    let mut hashes = vec![];
+    RowHasher::new(&rows.schema(), Options::default()).unwrap().hash(&rows, &mut hashes).unwrap();
+    assert_eq!(hashes.into_iter().collect::<Digest>(), digest(&rows));
+}
+
+#[test]
 fn two_equal_rows_do_not_vanish() {
     let twice = digest(&column("a", Int64Array::from(vec![7, 7])));
     assert_eq!(twice.rows, 2);
@@ -241,7 +256,17 @@ fn a_batch_of_another_schema_is_refused() {
     let first = column("a", Int64Array::from(vec![1]));
     let mut hasher = RowHasher::new(&first.schema(), Options::default()).unwrap();
     let other = hasher.digest(&column("b", Int64Array::from(vec![1])));
-    assert!(matches!(other, Err(DigestError::SchemaChanged { .. })));
+    let (expected, found) = ("a Int64".to_owned(), "b Int64".to_owned());
+    assert_eq!(other, Err(DigestError::SchemaChanged { expected, found }));
+}
+
+#[test]
+fn a_batch_whose_columns_differ_in_nullability_only_is_taken() {
+    let nullable = column("a", Int64Array::from(vec![1]));
+    let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let required = RecordBatch::try_from_iter_with_nullable([("a", array, false)]).unwrap();
+    let mut hasher = RowHasher::new(&nullable.schema(), Options::default()).unwrap();
+    assert_eq!(hasher.digest(&required), Ok(digest(&nullable)));
 }
 
 #[test]
@@ -269,6 +294,15 @@ fn only_the_bucket_of_a_missing_row_differs() {
     let differing: Vec<usize> = all.differing(&without_one).map(|(bucket, _)| bucket).collect();
     assert_eq!(differing, [all.bucket_of(hashes[0])]);
     assert_eq!(all.total(), digest(&rows));
+}
+
+#[test]
+fn a_bucket_that_differs_is_told_with_the_rows_of_both_sides() {
+    let (upper, lower) = (1u128 << 127, 1u128);
+    let (mut ours, mut theirs) = (Buckets::new(1), Buckets::new(1));
+    [lower, lower, upper, upper, upper].into_iter().for_each(|hash| ours.add_row(hash));
+    [lower, lower, upper, upper].into_iter().for_each(|hash| theirs.add_row(hash));
+    assert_eq!(ours.differing(&theirs).collect::<Vec<_>>(), [(1, 3 + 2)]);
 }
 
 type Row = (Option<i64>, Option<String>, Option<String>);

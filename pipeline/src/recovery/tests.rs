@@ -122,6 +122,9 @@ fn a_sink_ahead_is_refused() {
 fn an_equal_number_of_another_start_is_ahead_or_behind_but_never_ours() {
     let twin = Epoch { incarnation: Incarnation { number: 3, token: 31 }, checkpoint: CheckpointId(6) };
     assert!(matches!(refused(&on_seven(mark(Some(twin)), recorded(Some(4), &[5, 6, 7]))), Refusal::SinkBehind { .. }));
+    let of_the_newest = Epoch { checkpoint: CheckpointId(7), ..twin };
+    let refusal = refused(&on_seven(mark(Some(of_the_newest)), recorded(Some(4), &[5, 6, 7])));
+    assert!(matches!(refusal, Refusal::SinkBehind { .. }), "it is no checkpoint newer than those known: {refusal:?}");
 }
 
 #[test]

@@ -193,9 +193,114 @@ mod tests {
     use super::*;
     use crate::ids::{CheckpointId, Epoch, Incarnation};
 
+    fn epoch() -> Epoch {
+        Epoch { incarnation: Incarnation { number: 3, token: 30 }, checkpoint: CheckpointId(7) }
+    }
+
+    /// One of each kind.
+    fn refusals() -> Vec<Refusal> {
+        let text = |text: &str| text.to_owned();
+        let (sink, newest, at) = (|| text("lake"), CheckpointId(5), epoch());
+        vec![
+            Refusal::OtherPipeline { manifest: text("manifests/3-7"), theirs: text("p"), ours: text("q") },
+            Refusal::StateLost { sink: sink(), epoch: at },
+            Refusal::SinkAhead { sink: sink(), at, newest },
+            Refusal::SinkBehind { sink: sink(), expected: at, found: None, offsets: text("events:t-0 up to 120") },
+            Refusal::SinkReturned { sink: sink(), at, newest },
+            Refusal::RolledBack { sink: sink(), what: text("snapshot 12 is gone") },
+            Refusal::RetiredUnreachable { sink: sink(), why: text("connection refused"), pending: 2 },
+            Refusal::NodeChanged {
+                node: text("clean"),
+                line: 12,
+                key: text("horizon"),
+                was: text("24h"),
+                is: text("1h"),
+                resettable: true,
+            },
+            Refusal::Table { sink: sink(), difference: text("column `a` is not in the table") },
+            Refusal::Log(text("events:t-0: offset 12 is no longer in the log")),
+            Refusal::State(text("state/x: missing")),
+            Refusal::RowsLost { sink: sink(), what: text("segments/6-0: missing"), in_file: true },
+        ]
+    }
+
+    /// [`refusals`] as they are told.
+    const TOLD: &str = "the checkpoint belongs to another pipeline
+  manifests/3-7 was written by pipeline `p`, this file is `q`
+  choose: give this pipeline a checkpoint directory of its own, or correct `id`
+
+and: the state is gone, but the table isn't
+  sink lake holds checkpoint 7 of incarnation 3; the checkpoint directory has no manifest
+  what happened: the checkpoint directory was lost, or `dir` names another one
+  choose: correct `dir`, or bring the directory back from a copy
+          a new pipeline id and table   start over beside it
+          floodmark run p.toml --accept-gap lake   begin again from `start`: rows that are in the table may come twice
+
+and: the table is ahead of the state
+  sink lake holds checkpoint 7 of incarnation 3
+  the state to go on from is checkpoint 5
+  what happened: the state was restored from an older checkpoint, or another process has written to this table under the same pipeline id
+  choose: floodmark run p.toml --from MANIFEST   a checkpoint that the table follows: `floodmark checkpoints` lists them
+          a new pipeline id and table   start over beside it
+
+and: the table is behind the state
+  sink lake should hold checkpoint 7 of incarnation 3, and holds none
+  rows of events:t-0 up to 120 were committed to it once and aren't in it now
+  what happened: the table was dropped, made again or rolled back, or its catalog was restored from a copy
+  choose: bring the catalog or table back
+          floodmark run p.toml --accept-gap lake   go on, and leave these rows out for ever
+
+and: the table holds rows from before its sink was left out of the file
+  sink lake holds checkpoint 7 of incarnation 3; the state to go on from is checkpoint 5, and knows no such sink
+  rows of the checkpoints between them are not kept for it
+  choose: floodmark run p.toml --accept-gap lake   go on with this table, and leave these rows out for ever
+          another table   begin an empty one from here on
+
+and: the table was rolled back under us
+  sink lake: snapshot 12 is gone
+  choose: set `main` back to the snapshot that the mark names
+          a new pipeline id and table   start over beside it
+
+and: a sink has left the pipeline file with rows that wait for it
+  sink lake: 2 epochs wait, and it can't be reached: connection refused
+  choose: bring it back, or put its section back until they are committed
+          floodmark run p.toml --forget lake   give these rows up
+
+and: node clean is not what its state was made by (line 12)
+  horizon was 24h, and is 1h
+  choose: change it back
+          floodmark run p.toml --reset clean   begin it anew, without what it remembers
+          a new pipeline id   start over
+
+and: the table is not what the pipeline file says
+  sink lake: column `a` is not in the table
+  choose: change the table or the pipeline file
+          another table
+
+and: the log is not the one that was read
+  events:t-0: offset 12 is no longer in the log
+  choose: bring the log back
+          a new pipeline id   start over
+
+and: the state is not whole
+  state/x: missing
+  choose: bring the file back from a copy of the checkpoint directory
+          floodmark run p.toml --from MANIFEST   an older checkpoint that the tables follow: `floodmark checkpoints` lists them
+          a new pipeline id and tables   start over beside them
+
+and: rows that wait for a sink can't be read
+  sink lake: segments/6-0: missing
+  choose: bring the file back from a copy of the checkpoint directory
+          floodmark run p.toml --accept-gap lake   go on, and leave these rows out for ever";
+
+    #[test]
+    fn every_refusal_says_what_was_found_what_happened_and_the_choices() {
+        assert_eq!(told(&refusals(), "p.toml"), TOLD);
+    }
+
     #[test]
     fn sinks_that_were_lost_together_are_told_together_with_one_command() {
-        let epoch = Epoch { incarnation: Incarnation { number: 3, token: 30 }, checkpoint: CheckpointId(7) };
+        let epoch = epoch();
         let lost = |sink: &str| Refusal::StateLost { sink: sink.into(), epoch };
         let told = told(&[lost("lake"), Refusal::Log("t-0 is gone".into()), lost("late")], "p.toml");
         assert_eq!(

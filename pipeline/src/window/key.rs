@@ -32,7 +32,7 @@ pub(super) fn decode_column(ty: FieldType, keys: &mut [Cursor<'_>]) -> Result<Ar
         FieldType::String => {
             let mut column = StringBuilder::new();
             for key in keys {
-                let value = value(key, ty)?.map(std::str::from_utf8);
+                let value = optional(key, Cursor::bytes)?.map(std::str::from_utf8);
                 column.append_option(value.transpose().map_err(|_| Damaged("a string isn't UTF-8"))?);
             }
             Ok(Arc::new(column.finish()))
@@ -40,47 +40,42 @@ pub(super) fn decode_column(ty: FieldType, keys: &mut [Cursor<'_>]) -> Result<Ar
         FieldType::Binary => {
             let mut column = BinaryBuilder::new();
             for key in keys {
-                column.append_option(value(key, ty)?);
+                column.append_option(optional(key, Cursor::bytes)?);
             }
             Ok(Arc::new(column.finish()))
         }
         FieldType::Bool => {
             let mut column = BooleanBuilder::new();
             for key in keys {
-                column.append_option(value(key, ty)?.map(|v| v != [0]));
+                column.append_option(optional(key, Cursor::u8)?.map(|v| v != 0));
             }
             Ok(Arc::new(column.finish()))
         }
         _ => {
             let mut numbers = Vec::with_capacity(keys.len());
             for key in keys {
-                numbers.push(value(key, ty)?.map(|bytes| sign_extended(bytes, ty)));
+                numbers.push(optional(key, |key| number(key, ty))?);
             }
             Ok(column_of_keys(ty, numbers))
         }
     }
 }
 
-/// The next value's bytes; `None` for a null.
-fn value<'a>(key: &mut Cursor<'a>, ty: FieldType) -> Result<Option<&'a [u8]>, Damaged> {
-    if key.u8()? == 0 {
-        return Ok(None);
-    }
-    let bytes = match ty {
-        FieldType::String | FieldType::Binary => key.bytes()?,
-        FieldType::Bool => key.take(1)?,
-        FieldType::Date => key.take(4)?,
-        FieldType::Decimal { .. } => key.take(16)?,
-        _ => key.take(8)?,
-    };
-    Ok(Some(bytes))
+/// The next value; `None` for a null.
+fn optional<'a, T>(
+    key: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Damaged>,
+) -> Result<Option<T>, Damaged> {
+    if key.u8()? == 0 { Ok(None) } else { read(key).map(Some) }
 }
 
-fn sign_extended(bytes: &[u8], ty: FieldType) -> i128 {
-    let negative = ty != FieldType::Float64 && bytes.last().is_some_and(|b| b & 0x80 != 0);
-    let mut wide = [if negative { 0xff } else { 0 }; 16];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    i128::from_le_bytes(wide)
+/// A number as wide as the encoding has it; of a float its bits.
+fn number(key: &mut Cursor<'_>, ty: FieldType) -> Result<i128, Damaged> {
+    Ok(match ty {
+        FieldType::Date => i32::from_le_bytes(key.array()?).into(),
+        FieldType::Decimal { .. } => i128::from_le_bytes(key.array()?),
+        _ => key.i64()?.into(),
+    })
 }
 
 fn column_of_keys(ty: FieldType, numbers: Vec<Option<i128>>) -> ArrayRef {

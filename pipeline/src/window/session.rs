@@ -208,3 +208,29 @@ fn forget(starts: &mut BTreeMap<EventTime, u32>, start: EventTime) {
 fn state_key(hash: KeyHash) -> Vec<u8> {
     hash.0.to_be_bytes().to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{rows, window};
+    use super::super::{Table, WindowState};
+    use crate::plan::Assigner;
+    use crate::time::{EventTime, Span};
+
+    /// How often keys stand in the index.
+    fn indexed(state: &WindowState) -> usize {
+        let Table::Session(table) = &state.table else { panic!("a table of sessions") };
+        table.by_end.values().flatten().count()
+    }
+
+    #[test]
+    fn a_session_that_takes_more_records_does_not_grow_the_index() {
+        let mut state = window(Assigner::Session { gap: Span(10) });
+        state.assign(&rows(&[("a", 5, None); 100]));
+        state.assign(&rows(&[("a", 9, None), ("a", 12, None)]));
+        assert_eq!(indexed(&state), 1);
+        state.assign(&rows(&[("b", 5, None), ("a", 4, None)]));
+        assert_eq!(indexed(&state), 3, "another key, and an earlier end of the first");
+        state.fire(EventTime(22));
+        assert_eq!(indexed(&state), 0);
+    }
+}

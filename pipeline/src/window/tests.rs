@@ -3,13 +3,16 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use proptest::prelude::*;
 
 use super::*;
 use crate::plan::Aggregate;
 use crate::rows::{NO_WATERMARK, Side};
-use crate::schema::{Field, FieldType};
+use crate::schema::{Field, FieldType, UTC};
 
 type Event = (&'static str, i64, Option<i64>);
 
@@ -17,7 +20,7 @@ fn input() -> Schema {
     Schema::new(vec![Field::required("user", FieldType::String), Field::nullable("cents", FieldType::Int64)])
 }
 
-fn window(assigner: Assigner) -> WindowState {
+pub(super) fn window(assigner: Assigner) -> WindowState {
     let aggregate = |name: &str, function, column, result| Aggregate { name: name.into(), function, column, result };
     let spec = Window {
         assigner,
@@ -35,7 +38,7 @@ fn tumbling(size: i64) -> Assigner {
 }
 
 /// Events (user, time, watermark met), one cent each.
-fn rows(events: &[Event]) -> Rows {
+pub(super) fn rows(events: &[Event]) -> Rows {
     let users: ArrayRef = Arc::new(StringArray::from_iter_values(events.iter().map(|e| e.0)));
     let cents: ArrayRef = Arc::new(Int64Array::from_iter_values(events.iter().map(|_| 1)));
     let columns = RecordBatch::try_new(input().arrow(), vec![users, cents]).unwrap();
@@ -158,6 +161,149 @@ fn a_sum_that_overflows_goes_to_the_errors_with_its_place() {
 }
 
 #[test]
+fn the_floor_of_what_fired_at_the_end_goes_on_in_a_later_run() {
+    let mut ended = window(tumbling(10));
+    assert_eq!(ended.fired_floor(), None);
+    ended.assign(&rows(&[("a", 5, None), ("a", 15, None)]));
+    ended.drain();
+    assert_eq!(ended.fired_floor(), Some(EventTime(20)));
+    let mut later = window(tumbling(10));
+    later.set_fired_floor(ended.fired_floor());
+    let assigned = later.assign(&rows(&[("a", 19, Some(18)), ("a", 19, Some(19)), ("a", 20, Some(19))]));
+    let reasons: Vec<_> = assigned.late.iter().map(|late| (late.row, late.reason)).collect();
+    assert_eq!(reasons, [(0, "ended"), (1, "late")], "the second was late by its own watermark");
+    assert_eq!(assigned.counted, 1);
+}
+
+#[test]
+fn open_windows_are_counted_and_the_oldest_tells_what_is_still_needed() {
+    let events = [("a", 25, None), ("b", 25, None), ("a", 17, None)];
+    for (assigner, oldest, open, then) in [(tumbling(10), 10, 3, 20), (Assigner::Session { gap: Span(5) }, 17, 3, 25)] {
+        let mut state = window(assigner);
+        assert_eq!((state.open(), state.oldest()), (0, None));
+        state.assign(&rows(&events));
+        assert_eq!((state.open(), state.oldest()), (open, Some(EventTime(oldest))));
+        assert_eq!(state.fire(EventTime(22)).len(), 1);
+        assert_eq!((state.open(), state.oldest()), (2, Some(EventTime(then))));
+        let rest = state.fire(EventTime(30));
+        assert_eq!((rest.len(), rest.is_empty(), state.open()), (2, false, 0));
+    }
+}
+
+#[test]
+fn a_session_that_takes_in_an_earlier_record_begins_there() {
+    let mut state = window(Assigner::Session { gap: Span(10) });
+    state.assign(&rows(&[("a", 20, None), ("b", 20, None), ("a", 15, None)]));
+    assert_eq!(state.oldest(), Some(EventTime(15)));
+    assert_eq!(state.fire(EventTime(29)).len(), 0);
+    state.assign(&rows(&[("a", 16, None)]));
+    let fired = state.fire(EventTime(30));
+    assert_eq!(read(&state, fired), [row(15, 30, "a", 3), row(20, 30, "b", 1)]);
+}
+
+#[test]
+fn a_record_may_be_late_by_its_own_time_though_its_window_is_open() {
+    let mut state = window(tumbling(10));
+    let event = [("a", 5, Some(5))];
+    assert_eq!(state.assign(&rows(&event)).counted, 1);
+    state.late_by_event = true;
+    let assigned = state.assign(&rows(&event));
+    assert_eq!((assigned.counted, assigned.late.len(), assigned.windows), (0, 1, 1));
+}
+
+#[test]
+fn a_count_over_a_column_leaves_out_its_nulls_and_a_count_of_records_does_not() {
+    let mut state = window(tumbling(10));
+    state.spec.aggregates[1].function = Function::Count;
+    let batch = rows(&[("a", 5, None), ("a", 6, None), ("a", 7, None)]);
+    let cents: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, None]));
+    let columns = RecordBatch::try_new(input().arrow(), vec![batch.columns().column(0).clone(), cents]).unwrap();
+    state.assign(&Rows::new(columns, batch.side().clone()).keyed_by(&[0]));
+    let fired = state.drain();
+    let rows = state.rows(fired, "w").unwrap().rows;
+    let counts = [3, 4].map(|column| rows.column(column).as_primitive::<Int64Type>().value(0));
+    assert_eq!(counts, [3, 1]);
+}
+
+/// One column of each type that a key may have, with the smallest value, a null and others.
+fn keys() -> Vec<(FieldType, ArrayRef)> {
+    let price = FieldType::Decimal { precision: 38, scale: 2 };
+    let wide = Decimal128Array::from(vec![Some(-(10i128.pow(38) - 1)), None, Some(7), Some(-1)]);
+    let times = TimestampMicrosecondArray::from(vec![Some(i64::MIN), None, Some(7), Some(-1)]).with_timezone(UTC);
+    vec![
+        (FieldType::Bool, Arc::new(BooleanArray::from(vec![Some(false), None, Some(true), Some(false)]))),
+        (FieldType::Int32, Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(7), Some(-1)]))),
+        (FieldType::Int64, Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(7), Some(-1)]))),
+        (FieldType::Float64, Arc::new(Float64Array::from(vec![Some(-1.5), None, Some(2.25), Some(-0.0)]))),
+        (price, Arc::new(wide.with_data_type(price.arrow()))),
+        (FieldType::String, Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("long")]))),
+        (FieldType::Binary, Arc::new(BinaryArray::from(vec![Some(&[0u8, 255][..]), None, Some(b""), Some(b"b")]))),
+        (FieldType::Date, Arc::new(Date32Array::from(vec![Some(i32::MIN), None, Some(7), Some(-1)]))),
+        (FieldType::TIMESTAMP_MS, Arc::new(times)),
+    ]
+}
+
+#[test]
+fn a_key_of_any_types_comes_out_of_its_window_as_it_went_in() {
+    let (types, columns): (Vec<_>, Vec<_>) = keys().into_iter().unzip();
+    let fields = types.iter().enumerate().map(|(n, ty)| Field::nullable(format!("k{n}"), *ty)).collect();
+    let input = Schema::new(fields);
+    let key: Vec<_> = (0..types.len()).collect();
+    // Each row has a window of its own, so that the rows come out in their order.
+    let side = rows(&[("", 0, None), ("", 10, None), ("", 20, None), ("", 30, None)]).side().clone();
+    let batch = RecordBatch::try_new(input.arrow(), columns.clone()).unwrap();
+    let mut state =
+        WindowState::new(Window { assigner: tumbling(10), key: key.clone(), aggregates: vec![] }, input, false);
+    state.assign(&Rows::new(batch, side).keyed_by(&key));
+    let fired = state.drain();
+    let rows = state.rows(fired, "w").unwrap().rows;
+    assert_eq!(rows.columns()[2..], columns);
+}
+
+/// The accumulators of [`window`] after `n` records: of a count the number only, of a sum both.
+fn stored(n: u8) -> Vec<u8> {
+    let number = |first: u8, width| {
+        let mut bytes = vec![0; width];
+        bytes[0] = first;
+        bytes
+    };
+    [number(n, 8), number(0, 32), number(n, 8), number(n, 32)].concat()
+}
+
+#[test]
+fn a_stored_window_has_the_form_that_its_version_says() {
+    let key = [1, 1, 0, 0, 0, b'a'];
+    let head = [&[1, 6, 0, 0, 0][..], &key].concat();
+    let hash = xxhash_rust::xxh3::xxh3_128(&key).to_be_bytes();
+    let time = |t: i64| t.to_le_bytes();
+    let changes = |assigner| {
+        let mut state = window(assigner);
+        state.assign(&rows(&[("a", 5, None), ("a", 7, None)]));
+        let changes = state.changes();
+        assert_eq!(state.changes(), [], "each change once");
+        changes
+    };
+    let change = |key: &[u8], value: &[&[u8]]| {
+        let (hash, key, value) = (KeyHash(u128::from_be_bytes(hash)), key.to_vec(), Some(value.concat()));
+        [Change { hash, key, value }]
+    };
+    let of_window = change(&[&hash[..], &time(0)].concat(), &[&head, &time(10), &stored(2)]);
+    assert_eq!(changes(tumbling(10)), of_window);
+    let of_sessions = change(&hash, &[&head, &[1, 0, 0, 0], &time(5), &time(12), &stored(2)]);
+    assert_eq!(changes(Assigner::Session { gap: Span(5) }), of_sessions);
+}
+
+#[test]
+fn a_session_that_was_looked_at_and_went_on_is_not_written_again() {
+    let mut state = window(Assigner::Session { gap: Span(10) });
+    state.assign(&rows(&[("a", 0, None), ("a", 5, None)]));
+    assert_eq!(state.changes().len(), 1);
+    assert!(state.fire(EventTime(12)).is_empty(), "it would have ended at 10 without the second record");
+    assert_eq!(state.changes(), []);
+    assert_eq!(state.fire(EventTime(15)).len(), 1, "and it is found again");
+}
+
+#[test]
 fn damaged_bytes_are_an_error_and_never_a_panic() {
     let mut state = window(Assigner::Session { gap: Span(10) });
     state.assign(&rows(&[("a", 5, None), ("a", 50, None)]));
@@ -167,6 +313,21 @@ fn damaged_bytes_are_an_error_and_never_a_panic() {
         assert!(window(Assigner::Session { gap: Span(10) }).load(&change.key, &value[..cut]).is_err(), "cut at {cut}");
     }
     assert!(window(Assigner::Session { gap: Span(10) }).load(&change.key[1..], &value).is_err());
+}
+
+#[test]
+fn a_stored_window_of_another_version_or_length_is_an_error() {
+    for assigner in [tumbling(10), Assigner::Session { gap: Span(10) }] {
+        let mut state = window(assigner);
+        state.assign(&rows(&[("a", 5, None)]));
+        let Change { key, value, .. } = state.changes().remove(0);
+        let value = value.unwrap();
+        assert_eq!(window(assigner).load(&key, &value), Ok(()));
+        let newer = [&[2], &value[1..]].concat();
+        assert_eq!(window(assigner).load(&key, &newer), Err(Damaged("a window of another format version")));
+        let longer = [&value[..], &[0]].concat();
+        assert_eq!(window(assigner).load(&key, &longer), Err(Damaged("they go on behind their end")));
+    }
 }
 
 /// Writes the changes to a map and reads them all back into an empty state, as a crash and a restore would.
