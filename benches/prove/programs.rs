@@ -17,15 +17,15 @@ const KILLS_AT_ONCE: u64 = 20;
 const SHARDS: u64 = 60;
 /// The least that a parser is given.
 const FEWEST_CASES: u64 = 2_000;
-/// Bodies of the parsers' tests: package, test, about how many cases a second it plays.
-const PARSERS: [(&str, &str, u64); 7] = [
-    ("floodmark", "decode::json::tests::any_bytes_are_a_row_or_an_error", 20_000),
-    ("floodmark", "config::tests::any_text::a_file_with_any_mistakes_is_refused_or_understood", 1_000),
-    ("floodmark", "checkpoint::manifest::tests::bytes_with_the_right_digest_are_a_manifest_or_an_error", 20_000),
-    ("floodmark", "checkpoint::dir::tests::a_changed_segment_is_an_error", 500),
-    ("floodmark", "decode::scan::tests::eight_bytes_at_a_time_find_what_one_at_a_time_would", 100_000),
-    ("floodmark-pipeline", "window::tests::any_stored_bytes_are_a_window_or_an_error", 20_000),
-    ("floodmark-state", "record::tests::bytes_with_the_right_checksum_are_a_record_or_an_error", 20_000),
+/// Bodies of the parsers' tests, and about how many cases a second each plays.
+const PARSERS: [(&str, u64); 7] = [
+    ("decode::json::tests::any_bytes_are_a_row_or_an_error", 20_000),
+    ("config::tests::any_text::a_file_with_any_mistakes_is_refused_or_understood", 1_000),
+    ("checkpoint::manifest::tests::bytes_with_the_right_digest_are_a_manifest_or_an_error", 20_000),
+    ("checkpoint::dir::tests::a_changed_segment_is_an_error", 500),
+    ("decode::scan::tests::eight_bytes_at_a_time_find_what_one_at_a_time_would", 100_000),
+    ("window::tests::any_stored_bytes_are_a_window_or_an_error", 20_000),
+    ("record::tests::bytes_with_the_right_checksum_are_a_record_or_an_error", 20_000),
 ];
 
 pub fn kills(count: &mut Count, proof: &Proof, budget: Duration) -> Result<(), String> {
@@ -56,7 +56,7 @@ pub fn matrix(count: &mut Count, _: &Proof, _: Duration) -> Result<(), String> {
     if count.cases > 0 && count.failures.is_empty() {
         return Ok(());
     }
-    let (passed, said) = test("floodmark", &["--test", "all"], "steps::", &[("MATRIX", "all")])?;
+    let (passed, said) = test(&["--test", "all"], "steps::", &[("MATRIX", "all")])?;
     let cells = said.lines().filter_map(|line| line.split("matrix: ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
     *count = Count { cases: cells.sum(), ..Count::default() };
     count.faults = count.cases;
@@ -67,9 +67,9 @@ pub fn matrix(count: &mut Count, _: &Proof, _: Duration) -> Result<(), String> {
 
 pub fn fuzz(count: &mut Count, _: &Proof, budget: Duration) -> Result<(), String> {
     let each = budget.as_secs() / PARSERS.len() as u64;
-    for (package, name, cases_a_second) in PARSERS {
+    for (name, cases_a_second) in PARSERS {
         let cases = (each * cases_a_second).max(FEWEST_CASES);
-        let (passed, said) = test(package, &["--lib"], name, &[("PROPTEST_CASES", &cases.to_string())])?;
+        let (passed, said) = test(&["--lib"], name, &[("PROPTEST_CASES", &cases.to_string())])?;
         if !said.contains("test result: ok. 1 passed") && passed {
             return Err(format!("no test {name}:\n{said}"));
         }
@@ -115,9 +115,10 @@ fn failed_tests(said: &str) -> Vec<String> {
 }
 
 /// Whether the tests of this name pass, and all they have said.
-fn test(package: &str, target: &[&str], name: &str, variables: &[(&str, &str)]) -> Result<(bool, String), String> {
+fn test(target: &[&str], name: &str, variables: &[(&str, &str)]) -> Result<(bool, String), String> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--release", "-p", package]).args(target).args([name, "--", "--nocapture"]);
+    // One package alone has other features of its dependencies, and they would be built anew.
+    cargo.args(["test", "--release", "--workspace"]).args(target).args([name, "--", "--nocapture"]);
     cargo.envs(variables.iter().copied());
     let output = clean(&mut cargo).output().map_err(|error| error.to_string())?;
     let said = [output.stdout, output.stderr].concat();
