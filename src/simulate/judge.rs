@@ -33,6 +33,7 @@ struct Inner {
 }
 
 struct Known {
+    content: Bytes,
     manifest: Manifest,
     cut: Cut,
     /// The one that it goes on from.
@@ -137,6 +138,10 @@ fn number_of(manifest: &Manifest) -> (u64, u64) {
 
 impl Inner {
     fn manifest(&mut self, name: &str, content: &Bytes) {
+        // The very same once more: its first answer was lost, and one who had gone on from it has removed it meanwhile. Nobody goes on from it again.
+        if self.manifests.get(name).is_some_and(|known| known.content == *content) {
+            return;
+        }
         let Ok(manifest) = Manifest::decode(content) else { return };
         let of_this_start = self.manifests.iter().filter(|(_, k)| k.manifest.incarnation == manifest.incarnation);
         let before = of_this_start.max_by_key(|(_, known)| known.manifest.checkpoint).map(|(name, _)| name.clone());
@@ -153,7 +158,7 @@ impl Inner {
                 None => drop(self.named_by.insert(object.to_owned(), vec![name.clone()])),
             }
         }
-        self.manifests.insert(name.clone(), Known { manifest, cut, parent });
+        self.manifests.insert(name.clone(), Known { content: content.clone(), manifest, cut, parent });
         self.there.insert(name);
     }
 
