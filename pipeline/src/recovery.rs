@@ -28,7 +28,7 @@ pub struct Observed {
     pub log_problems: Vec<String>,
     /// Files of the manifest's state that aren't there, or aren't whole.
     pub state_problems: Vec<String>,
-    /// Sinks for which the user accepts that rows are missing or the mark is foreign.
+    /// Sinks for which the user accepts that rows are missing, come twice, or are another pipeline's.
     pub accept_gap: Vec<String>,
     /// Sinks that have left the file and can't be reached, which the user gives up.
     pub forget: Vec<String>,
@@ -60,6 +60,11 @@ pub enum FoundMark {
     /// No table.
     Absent,
     Here(Box<Mark>),
+    /// A table in which nothing is ours, and rows are another pipeline's.
+    OfAnother {
+        pipeline: String,
+        epoch: Epoch,
+    },
     /// It couldn't be asked, and has left the pipeline file.
     Unreachable(String),
     /// Its history was rolled back to before the mark.
@@ -166,6 +171,13 @@ pub enum Refusal {
         found: Option<Epoch>,
         offsets: String,
     },
+    /// Nothing was committed to it by this pipeline, and another has rows there.
+    AnotherPipeline {
+        sink: String,
+        theirs: String,
+        ours: String,
+        at: Epoch,
+    },
     /// It stands in the file and not in the manifest, and holds epochs of this pipeline: it was left out of the file for a while.
     SinkReturned {
         sink: String,
@@ -260,11 +272,20 @@ fn lost_state(sink: &SinkState, observed: &Observed) -> Option<Refusal> {
     match &sink.found {
         FoundMark::RolledBack(what) => Some(Refusal::RolledBack { sink: sink.name.clone(), what: what.clone() }),
         FoundMark::Differs(what) => Some(Refusal::Table { sink: sink.name.clone(), difference: what.clone() }),
+        FoundMark::OfAnother { .. } => another_pipeline(sink, observed),
         FoundMark::Here(mark) if !observed.accept_gap.contains(&sink.name) => {
             mark.epoch.map(|epoch| Refusal::StateLost { sink: sink.name.clone(), epoch })
         }
         _ => None,
     }
+}
+
+/// Two pipelines may write into one table, but whoever changed an `id` has not said so: all that is read again would come twice.
+fn another_pipeline(sink: &SinkState, observed: &Observed) -> Option<Refusal> {
+    let FoundMark::OfAnother { pipeline, epoch } = &sink.found else { return None };
+    let (sink, theirs, ours) = (sink.name.clone(), pipeline.clone(), observed.pipeline.clone());
+    let is_new = !observed.accept_gap.contains(&sink);
+    is_new.then_some(Refusal::AnotherPipeline { sink, theirs, ours, at: *epoch })
 }
 
 fn epoch_of(found: &FoundMark) -> Option<Epoch> {
@@ -289,7 +310,12 @@ fn sink_plan(sink: &SinkState, manifest: &ManifestSummary, observed: &Observed) 
             }
             return Err(Box::new(Refusal::RetiredUnreachable { sink: name, why: why.clone(), pending }));
         }
-        FoundMark::Absent | FoundMark::Here(_) => {}
+        FoundMark::OfAnother { .. } if recorded.base.is_none() => {
+            if let Some(refusal) = another_pipeline(sink, observed) {
+                return Err(Box::new(refusal));
+            }
+        }
+        FoundMark::Absent | FoundMark::Here(_) | FoundMark::OfAnother { .. } => {}
     }
     let base = epoch_of(&sink.found);
     if let Some(holds) = recorded.held(&sink.found) {

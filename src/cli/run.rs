@@ -41,7 +41,7 @@ pub struct RunArgs {
     /// Wait for catalogs and brokers that are away at the start
     #[arg(long)]
     wait: bool,
-    /// Go on although this sink lacks rows that were committed to it, or holds some of an unknown state (may be given several times)
+    /// Go on although this sink lacks rows that were committed to it, or holds some of an unknown state or of another pipeline (may be given several times)
     #[arg(long, value_name = "SINK")]
     accept_gap: Vec<String>,
     /// Give up the rows that wait for a sink that has left the pipeline file (may be given several times)

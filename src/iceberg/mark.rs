@@ -5,6 +5,7 @@
 //! Doesn't know: how a commit is made. Keeps: a mark is given out only if `main` is whole.
 //! Tested: sink/mark_json.rs (its form), tests.rs beside it (rollback, expiry, replacement).
 use floodmark_pipeline::guard::{Guard, holds};
+use floodmark_pipeline::ids::Epoch;
 use floodmark_pipeline::mark::Mark;
 use iceberg::spec::TableMetadata;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,16 @@ impl Identity {
 
     pub fn property(&self) -> String {
         format!("floodmark.{}.{}", self.pipeline, self.sink)
+    }
+
+    /// Another pipeline that has committed rows to the table, and how far it came.
+    pub fn another(&self, metadata: &TableMetadata) -> Option<(String, Epoch)> {
+        let properties = metadata.properties().iter().filter(|(key, _)| key.starts_with("floodmark."));
+        let marks =
+            properties.filter_map(|(_, text)| Mark::try_from(serde_json::from_str::<Stamped>(text).ok()?.mark).ok());
+        let here = metadata.uuid().to_string();
+        let others = marks.filter(|mark| mark.pipeline != self.pipeline && mark.table_uuid == here);
+        others.filter_map(|mark| Some((mark.pipeline, mark.epoch?))).min_by(|(a, _), (b, _)| a.cmp(b))
     }
 
     /// The snapshot that the mark in force was committed with.

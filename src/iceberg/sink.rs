@@ -92,7 +92,8 @@ impl Sink for IcebergSink {
         let mark = self.identity.read(&found.metadata, &self.table.name())?;
         let differs = |difference| SinkError::Schema { table: self.table.name(), difference };
         check(&found.metadata, &self.config, &self.schema).map_err(differs)?;
-        Ok(Found::Here(mark))
+        let another = if mark.fence.is_none() { self.identity.another(&found.metadata) } else { None };
+        Ok(another.map_or(Found::Here(mark), |(pipeline, epoch)| Found::OfAnother { pipeline, epoch }))
     }
 
     async fn open(&mut self, ours: Incarnation) -> Result<Opened, SinkError> {

@@ -153,6 +153,7 @@ pub async fn look(sink: &mut dyn Sink) -> Result<FoundMark, SinkError> {
     match sink.look().await {
         Ok(Found::Absent) => Ok(FoundMark::Absent),
         Ok(Found::Here(mark)) => Ok(FoundMark::Here(Box::new(mark))),
+        Ok(Found::OfAnother { pipeline, epoch }) => Ok(FoundMark::OfAnother { pipeline, epoch }),
         Err(error @ SinkError::RolledBack { .. }) => Ok(FoundMark::RolledBack(error.to_string())),
         Err(error @ SinkError::Schema { .. }) => Ok(FoundMark::Differs(error.to_string())),
         Err(error) => Err(error),

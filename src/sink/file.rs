@@ -6,7 +6,7 @@
 //! DIR/_floodmark/late/rows/…                rows whose mark is not made, or whose visible name is not linked yet
 //! ```
 //! Doesn't know: which store it writes to. Keeps: the highest mark is in force; marks are never deleted, so that no older process can make
-//! one again; a file is visible only if a mark names it. Tested: here, and sink/conformance.rs.
+//! one again; a file is visible only if a mark names it; nobody removes rows of a newer start. Tested: here, and sink/conformance.rs.
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -174,8 +174,9 @@ impl FileSink {
             }
             number -= 1;
         }
-        // Rows of attempts that came to nothing: their processes are fenced.
-        for file in hidden {
+        // Rows of attempts that came to nothing: their processes are fenced. A newer start may have begun meanwhile, and its rows wait for their mark.
+        let ours = self.ours.map_or(0, |ours| ours.number);
+        for file in hidden.into_iter().filter(|file| start_of(file).is_some_and(|start| start <= ours)) {
             self.store.delete(&self.hidden(&file)).await.map_err(|e| self.away(e))?;
         }
         Ok(())
@@ -207,6 +208,11 @@ impl FileSink {
         }
         Ok(())
     }
+}
+
+/// The start that has written a file of rows, by its name.
+fn start_of(file: &str) -> Option<u64> {
+    file.strip_suffix(".ndjson")?.rsplit_once('-')?.1.parse().ok()
 }
 
 #[async_trait]
@@ -382,6 +388,20 @@ mod tests {
         folder.mark_without_links(&mut sink, &pending).await;
         assert_eq!(folder.visible().await, [""; 0]);
         opened(&mut folder.open(), start(2)).await;
+        assert_eq!(folder.visible().await, ["a"]);
+    }
+
+    /// It has put its fence, stood still before it looked for what others left, and wakes when a newer start has rows that wait for their mark.
+    #[tokio::test]
+    async fn a_start_that_slept_removes_no_rows_of_a_newer_one() {
+        let folder = folder();
+        let (mut slept, mut newer) = (folder.open(), folder.open());
+        opened(&mut slept, start(1)).await;
+        opened(&mut newer, start(2)).await;
+        let pending = folder.rows.epoch(epoch(start(2), 1), &["a"]);
+        newer.write(start(2), std::slice::from_ref(&pending)).await.unwrap();
+        slept.link_rest().await.unwrap();
+        applied(&mut newer, None, &[pending]).await;
         assert_eq!(folder.visible().await, ["a"]);
     }
 

@@ -71,6 +71,8 @@ pub enum Found {
     Absent,
     /// It is there, and holds this of ours; a sink never written by us has a mark without epoch and fence.
     Here(Mark),
+    /// It is there, holds nothing of ours yet, and rows of another pipeline.
+    OfAnother { pipeline: String, epoch: Epoch },
 }
 
 #[async_trait]

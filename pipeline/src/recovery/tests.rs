@@ -134,6 +134,24 @@ fn a_sink_new_to_the_manifest_must_be_new_to_the_table_too() {
 }
 
 #[test]
+fn a_table_of_another_pipeline_is_written_into_only_if_asked() {
+    let found = || FoundMark::OfAnother { pipeline: "old".into(), epoch: epoch(3) };
+    let mut fresh = Observed { sinks: vec![sink(found(), None)], ..Observed::default() };
+    assert!(matches!(refused(&fresh), Refusal::AnotherPipeline { .. }));
+    fresh.accept_gap = vec!["lake".into()];
+    assert!(matches!(plan(&fresh), Plan::StartFresh { .. }));
+    // A sink added to a job that runs, and one that has committed nothing yet.
+    for recorded in [None, recorded(None, &[5])] {
+        let mut observed = on_seven(found(), recorded);
+        assert!(matches!(refused(&observed), Refusal::AnotherPipeline { .. }));
+        observed.accept_gap = vec!["lake".into()];
+        assert_eq!(holds(&observed), (None, 0));
+    }
+    // What was ours there is gone: another has made the table again.
+    assert!(matches!(refused(&on_seven(found(), recorded(Some(4), &[5]))), Refusal::SinkBehind { .. }));
+}
+
+#[test]
 fn a_sink_that_was_left_out_for_a_while_is_told_from_one_that_ran_ahead() {
     let mut observed = on_seven(mark(Some(epoch(3))), None);
     let refusal = said(&observed);

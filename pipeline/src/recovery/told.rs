@@ -52,7 +52,7 @@ fn choices(refusals: &[&Refusal], file: &str) -> Vec<String> {
     for choice in refusals.iter().flat_map(|refusal| refusal.choices()) {
         let name = choice.name;
         match all.iter_mut().find(|(known, _)| known.does == choice.does) {
-            Some((_, names)) => names.extend(name),
+            Some((_, names)) => names.extend(name.filter(|name| !names.contains(name))),
             None => all.push((choice, name.into_iter().collect())),
         }
     }
@@ -67,6 +67,9 @@ fn choices(refusals: &[&Refusal], file: &str) -> Vec<String> {
 /// A way on for every refusal that is of one table only.
 const BESIDE: &str = "a new pipeline id and table";
 
+/// And for one of all tables: in the same ones every row would come twice.
+const ANEW: &str = "a new pipeline id and tables";
+
 impl Refusal {
     fn title(&self) -> String {
         let title = match self {
@@ -74,6 +77,7 @@ impl Refusal {
             Self::StateLost { .. } => "the state is gone, but the table isn't",
             Self::SinkAhead { .. } => "the table is ahead of the state",
             Self::SinkBehind { .. } => "the table is behind the state",
+            Self::AnotherPipeline { .. } => "the table holds rows of another pipeline",
             Self::SinkReturned { .. } => "the table holds rows from before its sink was left out of the file",
             Self::RolledBack { .. } => "the table was rolled back under us",
             Self::RetiredUnreachable { .. } => "a sink has left the pipeline file with rows that wait for it",
@@ -98,12 +102,17 @@ impl Refusal {
                 format!("sink {sink} holds checkpoint {epoch}; the checkpoint directory has no manifest")
             }
             Self::SinkAhead { sink, at, newest } => {
-                format!("sink {sink} holds checkpoint {at}\n  the state to go on from is checkpoint {newest}")
+                format!("sink {sink} holds checkpoint {at}; the state to go on from is checkpoint {newest}")
             }
             Self::SinkBehind { sink, expected, found, offsets } => {
                 let found = found.map_or_else(|| "none".to_owned(), |e| format!("checkpoint {e}"));
                 format!(
                     "sink {sink} should hold checkpoint {expected}, and holds {found}\n  rows of {offsets} were committed to it once and aren't in it now"
+                )
+            }
+            Self::AnotherPipeline { sink, theirs, ours, at } => {
+                format!(
+                    "sink {sink}: pipeline `{theirs}` has committed checkpoint {at} to it, and this file is `{ours}`"
                 )
             }
             Self::SinkReturned { sink, at, newest } => format!(
@@ -129,6 +138,7 @@ impl Refusal {
             Self::SinkBehind { .. } => {
                 Some("the table was dropped, made again or rolled back, or its catalog was restored from a copy")
             }
+            Self::AnotherPipeline { .. } => Some("`id` was changed, or two pipelines are to write into one table"),
             _ => None,
         }
     }
@@ -152,6 +162,11 @@ impl Refusal {
             Self::SinkBehind { sink, .. } => {
                 vec![say("bring the catalog or table back", ""), run("--accept-gap", sink, LEAVE_OUT)]
             }
+            Self::AnotherPipeline { sink, .. } => vec![
+                say("correct `id`", ""),
+                say("another table", "begin an empty one"),
+                run("--accept-gap", sink, "write into it too: what both pipelines have read comes twice"),
+            ],
             Self::SinkReturned { sink, .. } => vec![
                 run("--accept-gap", sink, "go on with this table, and leave these rows out for ever"),
                 say("another table", "begin an empty one from here on"),
@@ -167,14 +182,14 @@ impl Refusal {
             Self::NodeChanged { node, resettable, .. } => {
                 let reset = run("--reset", node, "begin it anew, without what it remembers");
                 let reset = resettable.then_some(reset);
-                let all = [Some(say("change it back", "")), reset, Some(say("a new pipeline id", "start over"))];
+                let all = [Some(say("change it back", "")), reset, Some(say(ANEW, "start over beside them"))];
                 all.into_iter().flatten().collect()
             }
             Self::Table { .. } => vec![say("change the table or the pipeline file", ""), say("another table", "")],
             Self::RowsLost { sink, in_file, .. } => {
                 vec![from_copy, run(if *in_file { "--accept-gap" } else { "--forget" }, sink, LEAVE_OUT)]
             }
-            Self::Log(_) => vec![say("bring the log back", ""), say("a new pipeline id", "start over")],
+            Self::Log(_) => vec![say("bring the log back", ""), say(ANEW, "start over beside them")],
             Self::State(_) => vec![
                 from_copy,
                 run(
@@ -182,7 +197,7 @@ impl Refusal {
                     "MANIFEST",
                     "an older checkpoint that the tables follow: `floodmark checkpoints` lists them",
                 ),
-                say("a new pipeline id and tables", "start over beside them"),
+                say(ANEW, "start over beside them"),
             ],
         }
     }
@@ -206,6 +221,7 @@ mod tests {
             Refusal::StateLost { sink: sink(), epoch: at },
             Refusal::SinkAhead { sink: sink(), at, newest },
             Refusal::SinkBehind { sink: sink(), expected: at, found: None, offsets: text("events:t-0 up to 120") },
+            Refusal::AnotherPipeline { sink: sink(), theirs: text("p"), ours: text("q"), at },
             Refusal::SinkReturned { sink: sink(), at, newest },
             Refusal::RolledBack { sink: sink(), what: text("snapshot 12 is gone") },
             Refusal::RetiredUnreachable { sink: sink(), why: text("connection refused"), pending: 2 },
@@ -237,8 +253,7 @@ and: the state is gone, but the table isn't
           floodmark run p.toml --accept-gap lake   begin again from `start`: rows that are in the table may come twice
 
 and: the table is ahead of the state
-  sink lake holds checkpoint 7 of incarnation 3
-  the state to go on from is checkpoint 5
+  sink lake holds checkpoint 7 of incarnation 3; the state to go on from is checkpoint 5
   what happened: the state was restored from an older checkpoint, or another process has written to this table under the same pipeline id
   choose: floodmark run p.toml --from MANIFEST   a checkpoint that the table follows: `floodmark checkpoints` lists them
           a new pipeline id and table   start over beside it
@@ -249,6 +264,13 @@ and: the table is behind the state
   what happened: the table was dropped, made again or rolled back, or its catalog was restored from a copy
   choose: bring the catalog or table back
           floodmark run p.toml --accept-gap lake   go on, and leave these rows out for ever
+
+and: the table holds rows of another pipeline
+  sink lake: pipeline `p` has committed checkpoint 7 of incarnation 3 to it, and this file is `q`
+  what happened: `id` was changed, or two pipelines are to write into one table
+  choose: correct `id`
+          another table   begin an empty one
+          floodmark run p.toml --accept-gap lake   write into it too: what both pipelines have read comes twice
 
 and: the table holds rows from before its sink was left out of the file
   sink lake holds checkpoint 7 of incarnation 3; the state to go on from is checkpoint 5, and knows no such sink
@@ -270,7 +292,7 @@ and: node clean is not what its state was made by (line 12)
   horizon was 24h, and is 1h
   choose: change it back
           floodmark run p.toml --reset clean   begin it anew, without what it remembers
-          a new pipeline id   start over
+          a new pipeline id and tables   start over beside them
 
 and: the table is not what the pipeline file says
   sink lake: column `a` is not in the table
@@ -280,7 +302,7 @@ and: the table is not what the pipeline file says
 and: the log is not the one that was read
   events:t-0: offset 12 is no longer in the log
   choose: bring the log back
-          a new pipeline id   start over
+          a new pipeline id and tables   start over beside them
 
 and: the state is not whole
   state/x: missing
@@ -296,6 +318,14 @@ and: rows that wait for a sink can't be read
     #[test]
     fn every_refusal_says_what_was_found_what_happened_and_the_choices() {
         assert_eq!(told(&refusals(), "p.toml"), TOLD);
+    }
+
+    #[test]
+    fn tables_that_are_ahead_together_are_told_with_one_command_that_can_be_given() {
+        let ahead = |sink: &str| Refusal::SinkAhead { sink: sink.into(), at: epoch(), newest: CheckpointId(5) };
+        let told = told(&[ahead("lake"), ahead("late")], "p.toml");
+        assert_eq!(told.matches(" --from MANIFEST ").count(), 1, "{told}");
+        assert!(told.contains("\n  sink lake holds ") && told.contains("\n  sink late holds "), "{told}");
     }
 
     #[test]
@@ -317,7 +347,7 @@ and: rows that wait for a sink can't be read
 and: the log is not the one that was read
   t-0 is gone
   choose: bring the log back
-          a new pipeline id   start over"
+          a new pipeline id and tables   start over beside them"
             )
         );
     }

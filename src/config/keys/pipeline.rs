@@ -14,7 +14,7 @@ pub const PIPELINE: Group = Group {
             Text,
             Required,
             r#""clickstream""#,
-            "Stable identity, part of every commit. Another id is another pipeline.",
+            "Stable identity, part of every commit. Another id is another pipeline: it reads all from its start, and is refused where a table or folder holds another pipeline's rows.",
         ),
         key(
             "checkpoint",

@@ -6,9 +6,10 @@ use floodmark_pipeline::ids::Incarnation;
 use floodmark_pipeline::mark::Mark;
 use floodmark_pipeline::schema::{Field, FieldType};
 use iceberg::TableUpdate;
-use iceberg::spec::{MAIN_BRANCH, SnapshotReference, SnapshotRetention};
+use iceberg::spec::{MAIN_BRANCH, SnapshotReference, SnapshotRetention, TableMetadata};
 
 use super::catalog::Answer;
+use super::mark::Identity;
 use crate::sink::conformance::{World, applied, epoch, opened, sink_conformance, start};
 use crate::sink::{Found, Outcome, PendingEpoch, Sink, SinkError};
 use world::{Fault, Lake, lake, lake_with};
@@ -199,6 +200,19 @@ async fn a_mark_that_came_with_a_copy_of_another_table_says_nothing() {
     assert_eq!(opened(&mut sink, start(1)).await.epoch, None);
     applied(&mut sink, None, &first(&other, &["b"])).await;
     assert_eq!(other.visible().await, ["b"]);
+}
+
+#[tokio::test]
+async fn rows_of_another_pipeline_are_seen_until_something_is_ours() {
+    let lake = lake();
+    let mut sink = lake.open("out");
+    let mark = opened(&mut sink, start(1)).await;
+    let of_another = |identity: &Identity, metadata: &TableMetadata| identity.another(metadata);
+    let ours = Identity { pipeline: "another".into(), sink: "out".into() };
+    assert_eq!(of_another(&ours, &lake.metadata().await), None, "a fence is no row");
+    let epoch = applied(&mut sink, mark.epoch, &first(&lake, &["a"])).await.epoch.unwrap();
+    assert_eq!(of_another(&ours, &lake.metadata().await), Some((mark.pipeline.clone(), epoch)));
+    assert_eq!(of_another(&Identity::of(&mark), &lake.metadata().await), None, "two sinks of one pipeline share it");
 }
 
 #[tokio::test]
